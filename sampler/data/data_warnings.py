@@ -9,7 +9,8 @@ import numpy as np
 from sampler.data.columns import MAX_LEVELS
 from sampler.data.groupings import may_group
 from sampler.data.repeated_columns import is_copy
-from sampler.data.scalars import as_float, counted
+from sampler.data.scalars import as_float, counted, number_to_text
+from sampler.data.target import FEWEST_OF_HURDLE, point_mass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,7 @@ FEW_OF_LEVEL = 10  # rows of a level
 FEW_VALUES = 8  # whole doses that may be codes of arms
 MOST_OF_ONE = 0.5  # share of the variance of doses that one row has
 NEARLY_ALL = 0.95  # share of the variance of doses that a feature explains
+FEWEST_VALUES = 3  # two may be classes
 FARTHEST = 1_000  # distance of an outlier from the median of y, in interquartile ranges
 
 
@@ -149,6 +151,25 @@ def dependence_warnings(outcomes: Mapping[str, NDArray[np.float64]]) -> list[str
                 "correlation of their own to learn; leave it out, and compute it from the others' draws"
             )
     return warnings
+
+
+def mass_warnings(outcome: NDArray[np.float64], target: Column, *, may_be_hurdle: bool) -> list[str]:
+    """Warn where most outcomes are one value exactly, and name the hurdle if that may be fitted."""
+    values, counts = np.unique(outcome, return_counts=True)
+    most = int(np.argmax(counts))
+    if len(values) < FEWEST_VALUES or 2 * counts[most] <= len(outcome):
+        return []
+    value = float(values[most])
+    prior = {"point": value}
+    said = (
+        f"{target.name}: {counts[most] / len(outcome):.0%} of the rows are {number_to_text(value)} exactly; "
+        "no noise has such a point mass, so intervals, means and totals can be far off"
+    )
+    if not may_be_hurdle or len(outcome) - counts[most] < FEWEST_OF_HURDLE:
+        return [f"{said}: judge them by held-out rows"]
+    found = point_mass(outcome)
+    named = "" if found is not None and found[0] == value else f" and prior={prior}"
+    return [f'{said}: family="hurdle"{named} learns whether an outcome is that']
 
 
 def outlier_warnings(outcome: NDArray[np.float64], target: Column) -> list[str]:

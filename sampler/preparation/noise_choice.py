@@ -15,8 +15,9 @@ from sampler.kernels.jit import warm
 from sampler.noise import AUTO, CONSTANT, HEAVIEST, KINDS, NOISES, NoiseChoice
 from sampler.posterior.laws.normal import predictive_of
 from sampler.posterior.posterior import Posterior
+from sampler.posterior.predicting import predict
 from sampler.preparation.outcomes import choose_by_outcomes
-from sampler.preparation.quick_choice import looked_at, quick_gains
+from sampler.preparation.quick_choice import hits, looked_at, quick_gains
 from sampler.prepared_fit import reference_rows
 from sampler.settings import NO_TRANSFORM, Settings
 from sampler.storage.draw_codec import pack
@@ -61,8 +62,9 @@ def choose_noise(
     Kinds compete where quick regressions leave residuals with heavy tails, or whose size differs by row, by
     two and a half standard errors of the log score. Short chains of each are then fitted to two of three
     parts of up to 1,000 rows in turn, and judged by their quantile loss in the third. Of the kinds whose log
-    score isn't below that of constant noise the simplest within a standard error of the best (a mixture only
-    if it is the best) is taken if it saves 3% of the loss and two standard errors, else constant noise.
+    score isn't below that of constant noise, and whose mean doesn't miss that of the rows left out (`hits`),
+    the simplest within a standard error of the best (a mixture only if it is the best) is taken if it saves
+    3% of the loss and two standard errors, else constant noise.
 
     Parameters
     ----------
@@ -92,23 +94,27 @@ def choose_noise(
         return simplest, choice
     options = _options(settings, simplest, rows)
     losses: dict[str, Floats] = {}
+    missed: dict[str, Floats] = {}
     log_scores: dict[str, float] = {}
     for name, (own, its_transform) in options.items():
         if name in BESIDE and all(each.sum() >= losses[CONSTANT].sum() for each in losses.values()):
             continue  # nothing like it is better than constant noise
         short = fit_of(shortened(own), its_transform)
         try:
-            losses[name], log_score = held_out_scores(short, looked_at(len(y)), y, design)
+            losses[name], log_score, missed[name] = held_out_scores(short, looked_at(len(y)), y, design)
         except SamplerError:  # its chain left the grid, as one may where outcomes have no noise at all
             if name == CONSTANT:
                 return simplest, choice
             continue
         log_scores[name] = float(log_score.mean())
-    sound = [name for name in losses if log_scores[name] >= log_scores[CONSTANT]]
+    true = hits(missed)
+    sound = [name for name in true if CONSTANT not in true or log_scores[name] >= log_scores[CONSTANT]]
     found = _simplest({name: losses[name] for name in sound})
     mean = {name: float(each.mean()) for name, each in losses.items()}
     errors = {name: _error(each - losses[CONSTANT]) for name, each in losses.items()}
-    if mean[CONSTANT] - mean[found] < max(LEAST_GAIN * mean[CONSTANT], CLEARLY * errors[found]):
+    if CONSTANT in true and mean[CONSTANT] - mean[found] < max(
+        LEAST_GAIN * mean[CONSTANT], CLEARLY * errors[found]
+    ):
         found = CONSTANT
     return options[found], replace(choice, losses=mean, errors=errors, log_scores=log_scores)
 
@@ -155,7 +161,7 @@ def _options(settings: Settings, simplest: Choice, rows: EncodedRows) -> dict[st
 
 def held_out_scores(
     problem: PreparedFit, rows: NDArray[np.int64], y: Floats, design: Design
-) -> tuple[Floats, Floats]:
+) -> tuple[Floats, Floats, Floats]:
     """Fit to two of three parts of the rows in turn, and score each row of the third.
 
     Parameters
@@ -170,11 +176,12 @@ def held_out_scores(
     Returns
     -------
     tuple
-        Quantile loss, the mean over quantiles of .05, .15, .. .95, and log score, float64 [row].
+        Quantile loss, the mean over quantiles of .05, .15, .. .95, log score, and outcome less its mean,
+        times the weight, float64 [row].
 
     """
     part = np.random.default_rng(0).permutation(len(rows)) % FOLDS
-    losses, log_scores = np.zeros(len(rows)), np.zeros(len(rows))
+    losses, log_scores, missed = np.zeros((3, len(rows)))
     for fold in range(FOLDS):
         train, held = rows[part != fold], rows[part == fold]
         posterior = _fitted(_of_rows(problem, train, design))
@@ -187,7 +194,10 @@ def held_out_scores(
         above = y[held] - np.quantile(outcomes, LEVELS, axis=0)
         losses[part == fold] = np.mean(above * (LEVELS[:, None] - (above < 0)), axis=0)
         log_scores[part == fold] = law.log_density(y[held])
-    return losses, log_scores
+        missed[part == fold] = y[held] - predict(posterior.law, coded, level=None).mean
+        if weights is not None:
+            missed[part == fold] *= weights[held]
+    return losses, log_scores, missed
 
 
 def _of_rows(problem: PreparedFit, rows: NDArray[np.int64], design: Design) -> PreparedFit:

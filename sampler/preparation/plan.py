@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from sampler.data.censoring.outcomes import (
     choose_censored_transform,
 )
 from sampler.data.cut_points import check_cuts
+from sampler.data.data_warnings import mass_warnings
 from sampler.data.groupings import (
     check_groups,
     check_names,
@@ -218,6 +219,9 @@ def plan(
     check_monotone(settings, choice.kinds, sloped, treated=ROLE in roles)
     check_cuts(cuts, choice.kinds)
     family_notes = [] if censoring else family_warnings(rows.outcome, settings.family, guessed=guessed)
+    masses = []
+    if FAMILIES[settings.family].target == "numbers" and point is None and not censoring:
+        masses = mass_warnings(outcome, target, may_be_hurdle=_may_be_hurdle(settings, rows, grouped))
     by_role = rows.numbers()
     if arms is not None:
         check_arms(roles[ROLE].name, by_role[ROLE], name, outcome, arms)
@@ -238,8 +242,19 @@ def plan(
         propensity=propensity,
         arms=arms or (),
         point=point,
-        warnings=[*choice.warnings, *family_notes, *absent_levels(y, target, settings.family)],
+        warnings=[*choice.warnings, *family_notes, *absent_levels(y, target, settings.family), *masses],
     )
+
+
+def _may_be_hurdle(settings: Settings, rows: Rows, grouped: Sequence[str]) -> bool:
+    """Tell whether the same fit may have family hurdle."""
+    hurdle = replace(settings, family="hurdle")
+    try:
+        _check_roles(hurdle, rows)
+        check_groups(hurdle, grouped)
+    except SettingsError:
+        return False
+    return hurdle.family in METHODS[settings.method].families and not settings.monotone
 
 
 def checked_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:

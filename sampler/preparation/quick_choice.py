@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,12 +23,15 @@ from sampler.preparation.quick_regression import (
 from sampler.prior import residual_sd
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from sampler.definitions.design import Design
 
     Floats = NDArray[np.float64]
 
+MISS = 2.5  # standard errors by which a mean may miss that of the rows left out
 MARGIN = 3.5  # standard errors by which a transform's log score must be above a simpler one's
 LINE_MARGIN = 2.5  # by which that with a linear part must be above that without
 UNEVEN_MARGIN = 1.5  # by which that under noise by row must be above, where the fit has such noise
@@ -77,6 +80,8 @@ class _Scores(NamedTuple):
         Of trees alone, or with the line if that was asked for.
     uneven
         As `chosen` but under noise by row; None where the fit has noise of one size.
+    missed
+        Outcomes less means, times weights, of `chosen`.
 
     """
 
@@ -84,6 +89,7 @@ class _Scores(NamedTuple):
     chosen: Floats
     alone: Floats
     uneven: Floats | None
+    missed: Floats
 
     def is_clearly_better(self, other: _Scores) -> bool:
         """Tell whether every score is clearly above the other's."""
@@ -113,6 +119,8 @@ def choose_transform_and_line(
     each with its line or without, so that a transform competes with a straight line on the outcome's own
     scale, and with trees alone. Where the fit has noise by row it also has to be better, by one and a half
     standard errors, under such noise: the spread that grows with the outcome needs no transform then.
+
+    A transform is out whose mean misses that of these rows where another's misses it less (`hits`).
 
     There is no transform for outcomes of skewness .4 or less. There is neither for fewer than 30 rows, nor a
     line for more than 250 terms and where rows times terms are more than half a million: it would take longer
@@ -153,12 +161,12 @@ def choose_transform_and_line(
     if len(candidates) == 1 and linear != "auto":
         return candidates[0], linear is True
     rows = _Rows(few[0], few[2], standardised(few[1]) if linear else None, codes[:, places], uneven)
-    chosen, best = candidates[0], _scores_of(candidates[0], linear, rows)
-    for candidate in candidates[1:]:
-        own = _scores_of(candidate, linear, rows)
-        if own.is_clearly_better(best):
-            chosen, best = candidate, own
-    return chosen, best.linear
+    scored = [_scores_of(candidate, linear, rows) for candidate in candidates]
+    chosen, *others = hits({place: each.missed for place, each in enumerate(scored)})
+    for place in others:
+        if scored[place].is_clearly_better(scored[chosen]):
+            chosen = place
+    return candidates[chosen], scored[chosen].linear
 
 
 def _candidates(name: str, y: Floats, few: tuple[Floats, Floats, Floats]) -> list[Transform | None]:
@@ -186,7 +194,21 @@ def _scores_of(transform: Transform | None, linear: bool | str, rows: _Rows) -> 
     pays = beside is not None and _is_clearly_better(beside.scores, alone.scores, LINE_MARGIN)
     chosen = beside if beside is not None and pays else alone
     uneven = _scores_under_noise_by_row(chosen, rows) if rows.uneven else None
-    return _Scores(linear is True or pays, chosen.scores, alone.scores, uneven)
+    return _Scores(linear is True or pays, chosen.scores, alone.scores, uneven, chosen.missed)
+
+
+def hits(missed: Mapping[Any, Floats]) -> list[Any]:
+    """List the candidates whose mean hits that of the rows left out, or misses it least.
+
+    `missed` are outcomes less means, times weights, float64 [row]. A candidate is out where their mean is
+    beyond 2.5 standard errors and another's is smaller. The errors are those of the candidate of smallest
+    residuals, since wild means would excuse themselves.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        sizes = {name: abs(float(each.mean())) for name, each in missed.items()}
+        spreads = [float(each.std()) / math.sqrt(len(each)) for each in missed.values()]
+    most = max(MISS * float(np.nanmin(spreads)), float(np.nanmin([*sizes.values()])))
+    return [name for name, size in sizes.items() if size <= most]
 
 
 def quick_gains(
@@ -298,6 +320,8 @@ class _Regression(NamedTuple):
         Predicted outcomes, and squared residuals times weights.
     slopes
         Log of the slope of the scaled transform.
+    missed
+        Outcomes less means under noise of one size, times weights.
 
     """
 
@@ -305,6 +329,7 @@ class _Regression(NamedTuple):
     predicted: Floats
     squares: Floats
     slopes: Floats
+    missed: Floats
 
 
 def _regress(transform: Transform | None, rows: _Rows, z: Floats | None) -> _Regression:
@@ -317,7 +342,14 @@ def _regress(transform: Transform | None, rows: _Rows, z: Floats | None) -> _Reg
     slopes = np.full(len(y), -math.log(scale)) + (0.0 if transform is None else transform.log_slope(y))
     squares = weights * residual**2
     scores = _log_density(squares, np.zeros(len(y)), slopes, weights)
-    return _Regression(scores, standard - residual, squares, slopes)
+    mean = centre + scale * (standard - residual)
+    if transform is not None:
+        sd = scale * np.sqrt(squares.mean() / np.where(weights > 0, weights, 1.0))
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = transform.moments(mean, sd)[0]
+    missed = np.zeros(len(y))
+    np.multiply(weights, y - mean, out=missed, where=weights > 0)
+    return _Regression(scores, standard - residual, squares, slopes, missed)
 
 
 def _scores_under_noise_by_row(fits: _Regression, rows: _Rows) -> Floats:

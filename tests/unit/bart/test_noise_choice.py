@@ -10,6 +10,7 @@ from sampler.costs.memory import estimate
 from sampler.noise import NoiseChoice
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare, prepare_again
+from sampler.preparation.quick_choice import hits
 from sampler.settings import Settings
 from sampler.storage.model_header import Header
 
@@ -148,3 +149,28 @@ def test_outcomes_without_noise_have_constant_noise():
     X = np.random.default_rng(0).uniform(size=(1000, 10))
     with pytest.warns(DataWarning, match="has exactly the values of the target"):
         assert "noise" not in fit(X, X[:, 0], **FAST).settings  # as constant noise is stored
+
+
+def test_a_mean_that_misses_is_out_where_another_misses_less():
+    """Two and a half standard errors, by the smallest residuals; of those that all miss, the best stays."""
+    errors = np.random.default_rng(0).normal(size=400)
+    errors -= errors.mean()
+    wild = np.where(np.arange(400) == 7, 1e9, 0.0)
+    missed = {"true": errors + 0.1, "off": errors + 0.2, "wild": wild, "lost": np.full(400, np.inf)}
+    assert hits(missed) == ["true"]
+    assert hits({"off": errors + 0.2, "far": errors - 0.3}) == ["off"]
+    assert hits({"high": errors + 0.12, "low": errors - 0.1}) == ["high", "low"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sampler.errors.DataWarning")
+@pytest.mark.parametrize("seed", [0, 1])
+def test_means_of_mostly_zeros_are_not_given_up(seed):
+    """By default 90% zeros have a mean near theirs: heavy tails about zero would score better."""
+    rng = np.random.default_rng(seed)
+    X = {"a": rng.normal(size=400), "b": rng.normal(size=400)}
+    y = np.where(rng.uniform(size=400) < 0.9, 0, np.exp(X["a"] + 2))
+    posterior = fit(
+        X, y, num_trees=50, num_chains=2, num_burnin=100, num_draws=100, thin=1, seed=1, progress=False
+    )
+    assert abs(posterior.predict(X).mean.mean() / y.mean() - 1) < 0.35

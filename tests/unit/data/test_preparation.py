@@ -334,3 +334,20 @@ def test_weights_too_small_to_be_told_from_zero_are_said():
     assert not [warning for warning in fine.warnings if warning.startswith("weights")]
     relative = fine.training.grid_weights * fine.training.weight_unit / fine.training.weights
     np.testing.assert_allclose(relative, 1, atol=1 / 8)
+
+
+def test_most_rows_of_one_value_are_told_before_the_fit():
+    """The sentence names what can be fitted: a hurdle, with its point where that is no end, or no hurdle."""
+    rng = np.random.default_rng(0)
+    number, X = rng.normal(5, 1, 60), {"a": rng.uniform(size=60)}
+    low, middle = (np.where(np.arange(60) < 40, value, number) for value in (0.0, 5.0))
+    ((zero,), (five,)) = (prepare(X, y, noise="constant").warnings for y in (low, middle))
+    assert zero.startswith("y: 67% of the rows are 0 exactly")
+    assert 'family="hurdle" learns' in zero
+    assert "family=\"hurdle\" and prior={'point': 5.0} learns" in five
+    prepare(X, low, family="hurdle")
+    prepare(X, middle, family="hurdle", prior={"point": 5.0})
+    for more in ({"monotone": {"a": "increasing"}}, {"method": "bcart"}):
+        (said,) = prepare(X, low, **more).warnings
+        assert "hurdle" not in said
+    assert prepare(X, low, family="hurdle").warnings == prepare(X, number).warnings == []
