@@ -108,8 +108,9 @@ class FlagView(BaseModel):
     """One unusual cell of a row."""
 
     column: str
-    flag: Literal["outside_range", "unseen_level", "missing"] = Field(
-        description="Outside the range of training, an unseen level, or missing without missing in training."
+    flag: Literal["outside_range", "unseen_level", "missing", "few_draws"] = Field(
+        description="Outside the range of training, an unseen level, or missing without missing in training; "
+        "of the outcome, few_draws: a few draws decide its mean or sd, for which robust figures stand."
     )
 
 

@@ -26,6 +26,7 @@ FLAGS = {
     "outside_range": "outside the range of training",
     "unseen_level": "a value not seen in training",
     "missing": "missing, never so in training",
+    "few_draws": "mean or sd decided by a few draws: the median stands for the mean",
 }
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 USUAL, OUTSIDE_RANGE, UNSEEN_LEVEL, MISSING = 0, 1, 2, 3
 NAMES = ("", "outside_range", "unseen_level", "missing")
+FEW_DRAWS = "few_draws"
 MOST_NAMED = 10  # flags per row; with thousands of columns the answer would outgrow the request
 NAMED_LEVELS = 5
 
@@ -27,7 +28,8 @@ class Flag(NamedTuple):
     """Name of a column with an unusual cell in a row, and its flag.
 
     The flag is "outside_range" for a number or date beyond all training values, "unseen_level" for a level
-    absent from the training data, or "missing" for a missing value where training had none.
+    absent from the training data, "missing" for a missing value where training had none, or, of the outcome,
+    "few_draws" where a few draws decide its mean or sd, for which robust figures stand then.
     """
 
     column: str

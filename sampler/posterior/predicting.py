@@ -10,7 +10,8 @@ import numpy as np
 
 from sampler import interrupt
 from sampler.data.encode import Coded
-from sampler.data.row_flags import by_row
+from sampler.data.row_flags import FEW_DRAWS, Flag, by_row
+from sampler.data.scalars import counted
 from sampler.families import FAMILIES
 from sampler.posterior.core.intervals import Interval, IntervalFigures, IntervalKind, Quantile, Request
 from sampler.posterior.core.row_blocks import MAX_CELLS
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+MIDDLE = 0.6827  # of a normal law within a standard deviation
 FAR_WEIGHT = 4.0  # times 1: noise has twice the sd, or half
 
 
@@ -49,9 +51,8 @@ def predict(
     request = Request.check(level, interval or usual_interval(law), quantiles, law.classes)
     coded = X if isinstance(X, Coded) else law.draws.encode(X, ignore_extra=ignore_extra)
     figures, used, new = _figures(law, coded, request, num_draws)
-    return _prediction(
-        law, coded, request, (figures.mean, figures.sd, figures.intervals, figures.quantiles), used, new
-    )
+    of_rows = figures.mean, figures.sd, figures.intervals, figures.quantiles
+    return _prediction(law, coded, request, of_rows, used, new, figures.by_few)
 
 
 def predict_by_row(
@@ -64,18 +65,18 @@ def predict_by_row(
     """
     count = quantiles.shape[1]
     mean, sd, values = np.empty(coded.num_rows), np.empty(coded.num_rows), np.empty((count, coded.num_rows))
-    used, new = law.draws.choose(num_draws)[1], 0
+    used, new, few = law.draws.choose(num_draws)[1], 0, np.zeros(coded.num_rows, bool)
     order = np.argsort(part, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(part[order])) + 1):
         if not len(rows):
             continue
         request = Request((), tuple(quantiles[part[rows[0]]].tolist()), "predictive")
         figures, used, more = _figures(law, coded.part(rows), request, num_draws)
-        mean[rows], sd[rows] = figures.mean, figures.sd
+        mean[rows], sd[rows], few[rows] = figures.mean, figures.sd, figures.by_few
         values[:, rows] = [quantile.values for quantile in figures.quantiles]
         new += more
     named = [Quantile(float(q), each) for q, each in zip(quantiles[0], values, strict=True)]
-    return _prediction(law, coded, Request((), (), "predictive"), (mean, sd, [], named), used, new)
+    return _prediction(law, coded, Request((), (), "predictive"), (mean, sd, [], named), used, new, few)
 
 
 def _figures(
@@ -87,7 +88,9 @@ def _figures(
     figures = IntervalFigures(shape, request)
     with np.errstate(over="ignore", invalid="ignore"):  # beyond the largest float figures are infinite
         used = law.fill(figures, coded, num_draws)
-        return figures, used, _fill_new_groups(law, figures, coded, num_draws)
+        new = _fill_new_groups(law, figures, coded, num_draws)
+        _replace_moments(law, figures, coded, num_draws)
+        return figures, used, new
 
 
 def _prediction(
@@ -97,13 +100,18 @@ def _prediction(
     figures: tuple[Floats, Floats, list[Interval], list[Quantile]],
     used: int,
     new: int,
+    few: NDArray[np.bool_],
 ) -> Prediction:
+    flags, rows = by_row(coded.marks, law.schema.inputs), np.flatnonzero(few).tolist()
+    for row in rows:
+        flags[row] = [*flags[row], Flag(law.schema.target.name, FEW_DRAWS)]
+    notes = [*_group_note(law, new), *few_note(len(rows), "row"), *_weight_note(law.draws.header, request)]
     return Prediction(
         *figures,
-        [*coded.warnings, *_group_note(law, new), *_weight_note(law.draws.header, request)],
+        [*coded.warnings, *notes],
         used,
         request.kind,
-        by_row(coded.marks, law.schema.inputs),
+        flags,
         law.classes,
         groups="" if law.intercepts is None else INCLUDED[request.kind],
         labels=coded.labels,
@@ -148,8 +156,30 @@ def _fill_new_groups(law: Law, figures: IntervalFigures, coded: Coded, num_draws
     if len(new):
         again = IntervalFigures((len(new),), Request((), (), figures.request.kind))
         for_means.fill(again, coded.part(new), num_draws)
-        figures.mean[new], figures.sd[new] = again.mean, again.sd
+        figures.mean[new], figures.sd[new], figures.by_few[new] = again.mean, again.sd, again.by_few
     return len(new)
+
+
+def _replace_moments(law: Law, figures: IntervalFigures, coded: Coded, num_draws: int | None) -> None:
+    """Give the median, and half the middle 68%, where a few draws decide the mean or the sd of a row."""
+    rows = np.flatnonzero(figures.by_few)
+    if len(rows):
+        again = IntervalFigures((len(rows),), Request((MIDDLE,), (0.5,), figures.request.kind))
+        law.fill(again, coded.part(rows), num_draws)
+        ends, median = again.intervals[0], again.quantiles[0].values
+        figures.mean[rows], figures.sd[rows] = median, (ends.upper - ends.lower) / 2
+
+
+def few_note(
+    count: int, noun: str, *, sd: str = ", sd half the distance of the 0.16 and 0.84 quantiles"
+) -> list[str]:
+    """Say how many figures stand for moments that a few draws decide; `sd` in words, if there is one."""
+    if not count:
+        return []
+    return [
+        f"of {counted(count, noun)} a few draws decide the mean{' or sd' if sd else ''}, which is not known: "
+        f"mean is the median there{sd}; intervals count all draws"
+    ]
 
 
 def _group_note(law: Law, new: int) -> list[str]:

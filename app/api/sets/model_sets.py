@@ -62,7 +62,7 @@ class FlagInSetView(BaseModel):
     """One unusual cell of a row."""
 
     column: str
-    flag: Literal["outside_range", "unseen_level", "missing", "unknown_group"] = Field(
+    flag: Literal["outside_range", "unseen_level", "missing", "few_draws", "unknown_group"] = Field(
         description="As of predictions by one model; unknown_group: no model has these rows."
     )
 

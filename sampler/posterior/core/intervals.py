@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 IntervalKind = Literal["credible", "predictive", "calibrated"]
 CALIBRATED: IntervalKind = "calibrated"  # see `sampler.posterior.assessment.conformal`
 KINDS = ("credible", "predictive")
+FEW_DRAWS, FEW_DRAWS_OF = 10, 25  # draws, and of how many one is few, that decide a figure
 FINER = 16  # than the grid: draws of f that are off it are rounded to so much of a step
 FARTHEST_PLACE = 2.0**31 - 1  # from the offset, in such steps
 
@@ -153,6 +154,7 @@ class IntervalFigures:
         self.request = request
         self.tails = request.tails
         self._bounds = np.empty((len(self.tails), *shape))
+        self.by_few = np.zeros(shape[0], bool)  # rows whose mean or sd a few draws decide
 
     def put(self, rows: Rows, mean: Floats, variance: Floats, bounds: Floats) -> None:
         """Take the figures of a block of rows: mean and variance [row and class], bounds [tail, ..]."""
@@ -160,6 +162,10 @@ class IntervalFigures:
         self.mean[rows] = mean.reshape(shape)
         self.sd[rows] = np.sqrt(variance).reshape(shape)
         self._bounds[:, rows] = bounds.reshape(-1, *shape)
+
+    def judge(self, rows: Rows, mean: Floats, variance: Floats) -> None:
+        """Mark rows whose moments a few draws decide, by means and variances given each, [row, draw]."""
+        self.by_few[rows] = decided_by_few((mean - mean.mean(axis=1, keepdims=True)) ** 2 + variance)
 
     def fill(self, rows: Rows, sums: Sums, offset: float, step: float, sigma: Floats) -> None:
         """Compute the figures of a block of rows with a numeric outcome.
@@ -242,6 +248,8 @@ class IntervalFigures:
         mean, sd = f, noise
         if transform is not None and noise is not None:
             mean, sd = transform.moments(f, noise)
+        if noise is not None and sd is not None:
+            self.judge(rows, mean, sd**2)
         self.mean[rows] = mean.mean(axis=1)
         variance = mean.var(axis=1, ddof=1) if mean.shape[1] > 1 else np.zeros(len(mean))
         if not predictive or noise is None or sd is None:
@@ -295,6 +303,19 @@ def mixture_bounds(
         share = np.full(f.shape[1], 1 / f.shape[1])
         bounds[:, slow] = noise_mixture(f[slow], noise[slow], share, tails, shape)
     return bounds
+
+
+def decided_by_few(parts: Floats) -> NDArray[np.bool_]:
+    """Tell which sums over draws fewer than ten draws decide, of nonnegative parts [.., draw]; bool [..].
+
+    Their effective number is (sum)^2 / sum of squares; of few draws it has to be below a 25th of them.
+    """
+    count = parts.shape[-1]
+    top = parts.max(axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        share = parts / np.where(top > 0, top, 1.0)
+        effective = share.sum(axis=-1) ** 2 / (share**2).sum(axis=-1)
+    return np.asarray((top[..., 0] > 0) & ~(effective >= min(FEW_DRAWS, count / FEW_DRAWS_OF)))
 
 
 def _moments(sums: Sums) -> tuple[Floats, Floats]:

@@ -11,6 +11,7 @@ from sampler.posterior.assessment.conformal import FARTHEST
 from sampler.posterior.core.intervals import CALIBRATED, Request
 from sampler.posterior.explanations.row_sets import AggregateRequest, RowSets
 from sampler.posterior.explanations.set_sums import SetSums, new_levels
+from sampler.posterior.predicting import few_note
 from sampler.posterior.results.aggregates import Aggregate
 from sampler.storage.calibration_size import USUAL_LEVEL, kept_rows
 from sampler.storage.conformal_table import MAX_TOTALS
@@ -87,7 +88,7 @@ def aggregate(
         new_groups=_new_groups(law, coded, sets),
         level=request.level,
         interval=request.interval,
-        warnings=[*coded.warnings, *sets.warnings],
+        warnings=[*coded.warnings, *sets.warnings, *few_note(int(sums.by_few.sum()), "figure", sd="")],
         classes=several,
         claim=claim,
     )

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from sampler import interrupt
-from sampler.posterior.core.intervals import FINER
+from sampler.posterior.core.intervals import FINER, decided_by_few
 from sampler.posterior.core.progress import track
 from sampler.posterior.core.row_blocks import MAX_CELLS, ROWS
 from sampler.posterior.kernels.mixture import mixture_quantiles
@@ -110,6 +110,7 @@ class SetSums:
         self.chosen = law.alike(num_draws)
         self.repeats = math.ceil(outcomes / len(self.chosen))
         self.simulated = needs_outcomes(law, request, weighted=bool(np.any(sets.factor != 1.0)))
+        self.by_few = np.zeros(sets.count, bool)  # sets whose mean a few draws decide: their median is given
         self.sides = 1 if request.compare is None else 2
         self.tails = np.zeros(0) if tails is None else tails
         self.ends = np.where(self.tails < 0, 1 + self.tails, self.tails)
@@ -150,25 +151,25 @@ class SetSums:
         return np.asarray(ndtr((y - centre) / np.sqrt(self._variance(part, count))).mean(axis=0))
 
     def figures(self, start: int, stop: int) -> Floats:
-        """Compute mean, lower and upper ends of some of the sets, float64 [3, set, figure]."""
+        """Compute mean (or median, `by_few`), lower and upper ends of some sets, float64 [3, set, figure]."""
         part, count = self._part(start, stop), stop - start
         if self.request.of == "quantile":
-            return self._simulated(part, count)
+            return self._simulated(part, count)[:3]
         steps, step = self._steps(part, count)  # [draw, set, figure], [set]
         of_sets = steps.reshape(len(steps), -1).T  # [set and figure, draw]
         width = steps.shape[2]
         known, steps_of = (np.repeat(each, width) for each in (part.known, step))
         figures = np.empty((3, len(of_sets)))
         figures[0] = known + steps_of * of_sets.mean(axis=1)
+        median = known + steps_of * np.median(of_sets, axis=1)
+        unknown = np.bincount(part.place[part.unseen], minlength=count) > 0
         if self.request.population:
             bootstrapped = self._bootstrapped(part, count, width)
             figures[1:] = of_sorted(np.sort(bootstrapped.reshape(len(steps), -1).T, axis=1), self.tails)
-            return figures.reshape(3, count, width)
-        unknown = np.bincount(part.place[part.unseen], minlength=count) > 0
-        if not self.request.predictive or not unknown.any():
+        elif not self.request.predictive or not unknown.any():
             figures[1:] = known + steps_of * of_sorted(np.sort(of_sets, axis=1), self.tails)
         elif self.simulated:
-            figures[1:] = self._simulated(part, count)[1:].reshape(2, -1)
+            *figures[1:], median = self._simulated(part, count)[1:].reshape(3, -1)
         elif self.law.exact_sums == "normal":
             variance = self._variance(part, count)
             for b in range(count):
@@ -177,6 +178,10 @@ class SetSums:
             rates = np.ascontiguousarray(of_sets * self.grid[1])
             ends = CountLaw(rates, None, None).quantiles(self.ends)
             figures[1:] = known + part.share * ends
+        away = (of_sets - of_sets.mean(axis=1, keepdims=True)) * steps_of[:, None]
+        few = decided_by_few(away**2 + ((figures[2] - figures[1])[:, None] / 2) ** 2)
+        figures[0] = np.where(few, median, figures[0])
+        self.by_few[start:stop] = few.reshape(count, width).any(axis=1)
         return figures.reshape(3, count, width)
 
     def _part(self, start: int, stop: int) -> _Part:
@@ -291,12 +296,12 @@ class SetSums:
         return variance
 
     def _simulated(self, part: _Part, count: int) -> Floats:
-        """Compute mean and ends of simulated figures, float64 [3, set, figure]."""
+        """Compute mean, ends and median of simulated figures, float64 [4, set, figure]."""
         known = part.known[:, None] if self.request.of != "quantile" else 0.0
         parts = []
         for start, stop in self._runs(part, count):
             drawn = self._drawn(part, start, stop)
-            ends = np.quantile(drawn, self.ends, axis=0, method="inverted_cdf")
+            ends = np.quantile(drawn, [*self.ends, 0.5], axis=0, method="inverted_cdf")
             parts.append(np.stack([drawn.mean(axis=0), *ends]))
         return known + np.concatenate(parts, axis=1)
 

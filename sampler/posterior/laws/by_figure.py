@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sampler.posterior.laws.law import Law
 
     Floats = NDArray[np.float64]
-    Outcomes = Callable[[Coded, Floats, Floats, int], tuple[Floats, Floats]]
+    Outcomes = Callable[[Coded, Floats, Floats, int], tuple[Floats, Floats, Floats | None]]
 
 BLOCK_ROWS = 1024
 
@@ -44,7 +44,8 @@ def fill_by_figure(
         Numbers held for each draw and row while these are evaluated.
     outcomes
         Function (rows, means [row, draw], tails, used) -> the mean variance of a new outcome given a draw
-        [row], and its quantiles [tail, row]; None where there are credible intervals alone.
+        [row], its quantiles [tail, row], and that variance in each draw [row, draw], or None where draws
+        have weights; None where there are credible intervals alone.
 
     Returns
     -------
@@ -67,8 +68,10 @@ def fill_by_figure(
         variance = ((by_row - centre[:, None]) ** 2) @ share * correction
         if figures.request.predictive:
             assert outcomes is not None
-            more, bounds = outcomes(part, by_row, figures.tails, used)
+            more, bounds, each = outcomes(part, by_row, figures.tails, used)
             variance += more
+            if each is not None:
+                figures.judge(rows, by_row, each)
         else:
             bounds = law.weights.quantiles(by_row, figures.tails, used)
         figures.put(rows, centre, variance, bounds)

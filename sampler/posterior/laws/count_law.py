@@ -52,10 +52,14 @@ class CountLaw:
 
     def variance(self) -> Floats:
         """Compute the mean over draws of the variance given the draw, float64 [row]."""
+        return np.asarray(self.variance_by_draw().mean(axis=1))
+
+    def variance_by_draw(self) -> Floats:
+        """Compute the variance given each draw, float64 [row, draw]."""
         each = self.mean if self.dispersion is None else self.mean + self.mean**2 / self.dispersion
         if self.structural is not None:
             each = (1 - self.structural) * (each + self.structural * self.mean**2)
-        return np.asarray(each.mean(axis=1))
+        return each
 
     def pmf(self, y: Floats) -> Floats:
         """Compute the probability of a count of each row."""

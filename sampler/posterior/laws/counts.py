@@ -192,7 +192,8 @@ class CountsLaw(Law):
         """Compute the figures of the rows; return the number of draws per chain used."""
         return fill_by_figure(self, figures, coded, num_draws, outcomes=self._outcomes)
 
-    def _outcomes(self, part: Coded, f: Floats, tails: Floats, used: int) -> tuple[Floats, Floats]:  # noqa: ARG002
-        """Return the mean variance of a new count given a draw [row], and its quantiles [tail, row]."""
+    def _outcomes(self, part: Coded, f: Floats, tails: Floats, used: int) -> tuple[Floats, Floats, Floats]:  # noqa: ARG002
+        """Return the variance of a new count and its quantiles; see `fill_by_figure`."""
         law = self.outcome_law(part, None, used)
-        return law.variance(), law.quantiles(np.where(tails < 0, 1 + tails, tails))
+        each = law.variance_by_draw()
+        return each.mean(axis=1), law.quantiles(np.where(tails < 0, 1 + tails, tails)), each

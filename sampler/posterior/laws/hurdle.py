@@ -161,13 +161,16 @@ class HurdleLaw(NormalLaw):
         """Compute the figures of the rows; return the number of draws per chain used."""
         return fill_by_figure(self, figures, coded, num_draws, outcomes=self._outcomes)
 
-    def _outcomes(self, part: Coded, _means: Floats, tails: Floats, used: int) -> tuple[Floats, Floats]:
-        """Return the mean variance of a new outcome given a draw [row], and its quantiles [tail, row]."""
+    def _outcomes(
+        self, part: Coded, _means: Floats, tails: Floats, used: int
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return the variance of a new outcome and its quantiles; see `fill_by_figure`."""
         law = self.outcome_law(part, None, used)
         levels = np.where(tails < 0, 1 + tails, tails)
         bounds = [law.quantile(float(level)) for level in levels]
-        variance = np.mean(self.outcome_sd(part, used) ** 2, axis=(0, 1))
-        return variance, np.array(bounds).reshape(len(bounds), part.num_rows)
+        each = self.outcome_sd(part, used) ** 2
+        of_rows = np.array(bounds).reshape(len(bounds), part.num_rows)
+        return np.mean(each, axis=(0, 1)), of_rows, each.reshape(-1, part.num_rows).T
 
     def bound_work(self, coded: Coded | None = None) -> float:  # noqa: ARG002
         """Return the cost of a predictive bound by row and draw, in trees; see `Law.bound_work`."""

@@ -147,11 +147,11 @@ class TreeLaw(Law):
         """Compute the figures of the rows; return the number of draws per chain used."""
         return fill_by_figure(self, figures, coded, num_draws, width=self.width, outcomes=self._outcomes)
 
-    def _outcomes(self, part: Coded, f: Floats, tails: Floats, used: int) -> tuple[Floats, Floats]:
-        """Return the mean variance of a new outcome given a draw [row], and its quantiles [tail, row]."""
+    def _outcomes(self, part: Coded, f: Floats, tails: Floats, used: int) -> tuple[Floats, Floats, None]:
+        """Return the variance of a new outcome and its quantiles; see `fill_by_figure`."""
         share = self.weights.shares(used)
         noise = self.noise(part, used).reshape(len(share), -1).T
-        return (noise**2) @ share, noise_mixture(f, noise, share, tails)
+        return (noise**2) @ share, noise_mixture(f, noise, share, tails), None
 
     def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
         """Return the figure that SHAP values add up to, in words, and the tree that gives it, by class."""

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from sampler import DataWarning, fit
+from sampler.data.row_flags import as_text
+from sampler.posterior.core.intervals import decided_by_few
 from sampler.posterior.laws.law import Law
 from sampler.posterior.laws.normal import NormalLaw
 
@@ -164,3 +166,33 @@ def test_a_law_of_its_own_claims_no_sums():
     assert all(
         getattr(law, name) is getattr(Law, name) for name in ("exact_sums", "mean_grid", "adds_effect")
     )
+
+
+def test_few_draws_decide_where_few_are_nearly_all():
+    """Fewer than ten of many count, or one of 25; infinite parts do, and nothing at all does not."""
+    even, one = np.ones((1, 400)), np.where(np.arange(400) == 3, 1e3, 1.0)[None]
+    assert decided_by_few(np.concatenate([even, one, one * np.inf, 0 * even])).tolist() == [0, 1, 1, 0]
+    assert not decided_by_few(np.array([1e9, 1.0, 1.0])).any()  # three draws tell of no tail
+
+
+@pytest.mark.filterwarnings("ignore::sampler.errors.DataWarning")  # of an outlier
+@pytest.mark.parametrize("interval", ["predictive", "credible"])
+def test_moments_that_a_few_draws_decide_are_not_given(interval):
+    """Median and middle 68% stand for mean and sd, with a flag and a sentence; other rows stay."""
+    rng = np.random.default_rng(0)
+    first = rng.uniform(size=ROWS)
+    y = np.exp(rng.normal(size=ROWS) * np.where(first < 0.7, 0.1, 9.0))
+    posterior = fit({"first": first}, y, noise="forest", transform="log", **SHORT | {"num_draws": 60})
+    X = {"first": np.linspace(0.1, 0.95, 12)}
+    answer = posterior.predict(X, level=0.6827, quantiles=0.5, interval=interval)
+    few = np.array([any(flag == ("y", "few_draws") for flag in row) for row in answer.flags])
+    assert 0 < few.sum() < 12
+    np.testing.assert_array_equal(answer.mean[few], answer.quantiles[0].values[few])
+    np.testing.assert_array_equal(answer.sd[few], (answer.upper - answer.lower)[few] / 2)
+    np.testing.assert_allclose(answer.mean[~few], posterior.sample(X).mean(axis=(0, 1))[~few])
+    (said,) = answer.warnings
+    assert said.startswith(f"of {few.sum()} rows a few draws decide")
+    assert "few_draws: y" in as_text(answer.flags[np.argmax(few)])
+    total = posterior.aggregate(X, interval=interval)
+    assert total.lower[0] <= total.mean[0] <= total.upper[0]
+    assert any("of 1 figure a few draws decide the mean" in each for each in total.warnings)
