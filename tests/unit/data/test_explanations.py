@@ -1,22 +1,7 @@
-"""Explanations: one question, one answer and one guard for all, so that a new one takes few files."""
-
-import re
-from pathlib import Path
-
-import pytest
+"""Explanations: one question, one answer and one guard for all."""
 
 from app.api.explanations import router
 from app.services.explanations.guard import Question
-
-ROOT = Path(__file__).parents[3]
-SOURCES = [file for package in ("sampler", "app", "worker") for file in (ROOT / package).rglob("*.py")]
-
-
-@pytest.mark.parametrize("name", ["contrast", "accumulated_effects", "interactions", "shap"])
-def test_few_files_spell_an_explanation(name):
-    """They are its computation, result, work and charts, a posterior's method, its service and faces."""
-    spelled = [str(file.relative_to(ROOT)) for file in SOURCES if re.search(rf"\b{name}\b", file.read_text())]
-    assert len(spelled) <= 10, spelled
 
 
 def test_every_question_has_a_route_that_documents_its_answer():
