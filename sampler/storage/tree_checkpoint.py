@@ -79,6 +79,8 @@ def _arrays(body: bytes) -> list[np.ndarray[Any, Any]]:
     arrays, at = list[np.ndarray[Any, Any]](), 0
     while at < len(body):
         kind, dimensions = struct.unpack_from("<2sB", body, at)
+        if kind[:1] not in b"biuf":
+            raise ValueError("an array is not of numbers")
         shape = struct.unpack_from(f"<{dimensions}q", body, at + 3)
         at += 3 + 8 * dimensions
         array = np.frombuffer(body, kind.decode(), math.prod(shape), at).reshape(shape).copy()

@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sampler import fit
 from sampler.bart.checkpoint import HEADER
 from sampler.chains import resume_chain
 from sampler.errors import PackedError, SamplerError
@@ -20,12 +19,11 @@ from sampler.storage.tree_checkpoint import HEAD
 from tests.support import fit_digests
 
 QUICK = ["bart-default-prior", "group-slopes", "classes-with-drawn-k", "bcart", "rjhmc-df"]
-OF_STATES = [
+KINDS = [  # chains that can go on: a set of models and a calibrated model keep no states
     name
     for name, (_, _, settings) in fit_digests.CASES.items()
-    if not METHODS[settings.get("method", "bart")].engine.at_once
+    if not METHODS[settings.get("method", "bart")].engine.at_once and not {"by", "calibrate"} & {*settings}
 ]
-OTHERS = ["several", "treated", "treated counts"]
 SECONDS = 60  # of processor, far more than all of a kind takes
 WHOLE = [-1, 0, 1, 2, 7, 255, 1000, 100_000, 2**31 - 1, -(2**31)]
 REAL = [float("nan"), float("inf"), -1e300, 1e300, 0.0, -1.0, 0.5, 1e-300]
@@ -33,16 +31,7 @@ REAL = [float("nan"), float("inf"), -1e300, 1e300, 0.0, -1.0, 0.5, 1e-300]
 
 def state_of(name: str) -> tuple:
     """Return what a kind of chain runs on, with some more draws to make, and its state."""
-    X, y, _ = fit_digests.data("count" if name == "treated counts" else "number")
-    short = {"num_trees": 4, "num_chains": 1, "num_burnin": 8, "num_draws": 4, "progress": False}
-    treatment = [row % 2 for row in range(len(y))]
-    if name == "several":
-        posterior = fit(X, {"one": y, "two": y[::-1]}, **short)
-    elif name in OTHERS:
-        family = "gaussian" if name == "treated" else "poisson"
-        posterior = fit(X, y, treatment=treatment, family=family, **short)
-    else:
-        posterior = fit_digests.fitted(name)
+    posterior = fit_digests.fitted(name)
     training = posterior.origin.problem.training
     more = replace(training.settings, num_draws=training.settings.num_draws + 4)
     return replace(training, settings=more), posterior.origin.checkpoints[0]
@@ -121,10 +110,17 @@ def test_forged_states(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in [*OF_STATES, *OTHERS] if name not in QUICK])
+@pytest.mark.parametrize("name", [name for name in KINDS if name not in QUICK])
 def test_forged_states_of_every_kind(name):
     """Chains of every kind go on from forged states, or refuse them."""
-    check(name, 40)
+    check(name, 12)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", KINDS)
+def test_many_forged_states_of_every_kind(name):
+    """Chains of every kind go on from many forged states, or refuse them."""
+    check(name, 200)
 
 
 def test_a_state_of_other_draws_is_refused():
