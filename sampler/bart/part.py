@@ -1,4 +1,4 @@
-"""What may stand beside the mean's trees in a chain: its forests, its scalars and its steps of a sweep."""
+"""Parts that may stand beside the mean's trees in a chain: forests, scalars and steps of a sweep."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Draws:
 
     @property
     def layout(self) -> tuple[Any, ...]:
-        """What all draws of a model share: trees, numbers of a leaf, names of scalars and forests."""
+        """Parts that all draws of a model share: trees, numbers of a leaf, names of scalars and forests."""
         width = None if self.value is None else self.value.shape[1:]
         forests = tuple((name, forest.layout) for name, forest in self.forests.items())
         return self.num_trees, width, tuple(self.scalars), forests

@@ -119,7 +119,7 @@ def lapse(url: str) -> None:
 
 
 def facts(url: str, heard: list) -> dict:
-    """What must be the same after any disturbance; each delivery has arrived, always as the same text."""
+    """Return what must be the same after any disturbance; deliveries have arrived, each with one text."""
     engine = make_engine(url)
     with session_scope(engine, read_only=True) as session:
         models = session.scalars(select(Model).order_by(Model.created_at)).all()
