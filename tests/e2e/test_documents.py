@@ -444,7 +444,7 @@ def test_every_page_with_python_is_run():
 
 
 def test_the_readme_runs(place, service):
-    """The README's curl commands run in order, and so does its notebook."""
+    """The README's curl commands run in order, and so does the page that has its Python."""
     replacements: dict[str, str] = {}
     answers = []
     for block in blocks(ROOT / "README.md", "sh"):
@@ -458,7 +458,11 @@ def test_the_readme_runs(place, service):
     (low, high) = answers[-1]["intervals"][1]["lower"][0], answers[-1]["intervals"][1]["upper"][0]
     assert low < answers[-1]["mean"][0] < high
 
-    run_page(ROOT / "README.md", rows_at_hand())
+    page = run_page(DOCS / "use.md", rows_at_hand())
+    assert page["prediction"].mean.shape == (4,)
+    lines = {line for block in blocks(DOCS / "use.md", "python") for line in block.splitlines()}
+    assert set("\n".join(blocks(ROOT / "README.md", "python")).splitlines()) <= lines
+    assert commands(blocks(DOCS / "use.md", "sh")[0]) == commands(blocks(ROOT / "README.md", "sh")[2])[:1]
 
 
 def _wait(service: Up, model: str) -> None:
