@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sampler.bart.kernels.leaf_models.normal import Normal
     from sampler.bart.kernels.state import Forest, Work
-    from sampler.bart.part import Host
+    from sampler.bart.part import HasParts
     from sampler.training import Training
 
 GROUP = "group-slopes"  # group of compiled kernels, see `sampler.kernels.groups`
@@ -39,7 +39,7 @@ class InterceptsAndSlopes(SampledEffects):
         """Name the groups of compiled kernels."""
         return (forest_call.GROUP, GROUP)
 
-    def __init__(self, training: Training, host: Host) -> None:
+    def __init__(self, training: Training, host: HasParts) -> None:
         groups, outcome = training.groups, host.outcome
         assert groups is not None, "there are groups"
         assert groups.z is not None, "groups without slopes have intercepts alone"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sampler.bart.kernels.leaf_models.normal import Normal
     from sampler.bart.kernels.state import Forest, Work
-    from sampler.bart.part import Host
+    from sampler.bart.part import HasParts
     from sampler.training import GroupTraining, Training
 
     Floats = NDArray[np.float64]
@@ -83,7 +83,7 @@ class GroupIntercepts(SampledEffects):
         """Name the groups of compiled kernels."""
         return (forest_call.GROUP, GROUP)
 
-    def __init__(self, training: Training, host: Host) -> None:
+    def __init__(self, training: Training, host: HasParts) -> None:
         groups, outcome = training.groups, host.outcome
         assert groups is not None, "there are groups"
         super().__init__(groups)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sampler.bart.kernels.leaf_models.normal import Normal
     from sampler.bart.kernels.state import Forest, Work
-    from sampler.bart.part import Host
+    from sampler.bart.part import HasParts
     from sampler.training import LinearTraining, Training
 
     Floats = NDArray[np.float64]
@@ -77,7 +77,7 @@ class LinearSlopes(ChainPart):
         """Name the groups of compiled kernels."""
         return (GROUP,)
 
-    def __init__(self, training: Training, host: Host) -> None:
+    def __init__(self, training: Training, host: HasParts) -> None:
         assert training.linear is not None, "there is a linear part"
         rotation, basis = rotation_of(training.linear)
         count, rows = basis.shape

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-class Host(Protocol):
+class HasParts(Protocol):
     """A likelihood as its parts see it; see `sampler.bart.families.likelihood.Likelihood`."""
 
     plans: tuple[ForestPlan, ...]
@@ -80,7 +80,7 @@ class ChainPart:
         """Make the leaf model of one of its forests, beside that of the mean's, with the same residuals."""
         raise NotImplementedError
 
-    def __init__(self, training: Training, host: Host) -> None:
+    def __init__(self, training: Training, host: HasParts) -> None:
         """Make the arrays; the host has its forests, leaf models and scalars, and the parts before it."""
 
     def state(self) -> list[NDArray[Any]]:

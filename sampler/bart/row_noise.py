@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sampler.bart.kernels.leaf_models.log_linear import LogLinear
     from sampler.bart.kernels.leaf_models.normal import Normal
     from sampler.bart.kernels.state import Forest, Work
-    from sampler.bart.part import Host
+    from sampler.bart.part import HasParts
     from sampler.kernels.arrays import Data
     from sampler.storage.draws import Draws
     from sampler.training import Training
@@ -84,7 +84,7 @@ class RowNoise(ChainPart):
         own = (student.GROUP,) if noise.heavy_tails else (noise_mixture.GROUP,) if noise.mixture else ()
         return (forest_call.GROUP, "weights", *forest, *own)
 
-    def __init__(self, training: Training, host: Host) -> None:
+    def __init__(self, training: Training, host: HasParts) -> None:
         """Make the rows' scales, and note the leaf models of the mean and of the precisions, if any."""
         scalars, outcome = host.scalar_names, host.outcome
         of_forest = [model for plan, model in zip(host.plans, host.models, strict=True) if plan.part == PART]

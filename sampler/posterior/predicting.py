@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.posterior.laws.law import Law
+    from sampler.posterior.parts.part import LawPart
     from sampler.storage.model_header import Header
 
     Floats = NDArray[np.float64]
@@ -136,9 +137,12 @@ def outcome_blocks(
     law: Law, coded: Coded, chosen: NDArray[np.int64], weights: Floats | None, rng: np.random.Generator
 ) -> Iterator[tuple[slice, Floats]]:
     """Draw new outcomes as `draw_outcomes`, block by block: yield rows, and theirs, float64 [draw, row]."""
-    if (intercepts := law.intercepts) is not None:
-        law = copy(law)
-        law.intercepts, coded = intercepts.with_drawn(coded, chosen, rng)
+    parts: list[LawPart] = []
+    for part in law.parts:
+        drawn, coded = part.with_drawn(coded, chosen, rng)
+        parts.append(drawn)
+    law = copy(law)
+    law.parts = parts
     size = max(16, MAX_CELLS // len(chosen))
     for start in range(0, coded.num_rows, size):
         interrupt.look()
@@ -150,9 +154,9 @@ def outcome_blocks(
 def _fill_new_groups(law: Law, figures: IntervalFigures, coded: Coded, num_draws: int | None) -> int:
     """Compute `mean` and `sd` of rows of new groups as `Law.for_means` has them; return their number."""
     for_means = law.for_means
-    if for_means is law or law.intercepts is None:
+    if for_means is law:
         return 0
-    new = np.flatnonzero(~law.intercepts.known(coded))
+    new = np.flatnonzero(~law.known(coded))
     if len(new):
         again = IntervalFigures((len(new),), Request((), (), figures.request.kind))
         for_means.fill(again, coded.part(new), num_draws)

@@ -25,7 +25,6 @@ SHARED = {
     "Chain": "of the engine, and as the client shows it",
     "Dataset": "a row of the store, and as the client shows it",
     "Floats": "an array of float64",
-    "Host": "of a chain's parts, and an address, as an option of the command line",
     "Interval": "of a prediction, and as the client shows it",
     "IntervalKind": "credible or predictive, in the sampler and in the client",
     "Json": "a JSON object",

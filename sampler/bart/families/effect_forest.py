@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from sampler.bart.kernels.leaf_models.normal import Normal
     from sampler.bart.kernels.state import Forest, Outcome, Work
-    from sampler.bart.part import Host
+    from sampler.bart.part import HasParts
     from sampler.bart.state import ForestPlan
     from sampler.kernels.arrays import Data
     from sampler.training import EffectPrior, Training
@@ -286,7 +286,7 @@ class EffectForests(ChainPart):
         weights = np.zeros(len(training.y), np.int32)
         return mean._replace(variance=variance, weights=weights, noise=noise, passes=passes_of(weighted=True))
 
-    def __init__(self, training: Training, host: Host) -> None:
+    def __init__(self, training: Training, host: HasParts) -> None:
         prior = training.effect
         assert prior is not None, "there is an effect"
         place = host.scalar_names.index(self.scalars(training)[0])

@@ -72,9 +72,7 @@ def rows_at_rules(law: Law, coded: Coded) -> NDArray[np.int64]:
     """
     schema = law.draws.header.schema
     column_of, num_columns = columns_of_codes(law.draws.header), len(schema.columns)
-    if law.effects is not None:
-        coded = law.effects.with_columns(coded)
-    codes = np.require(coded.codes, np.uint8, ["C", "W"])
+    codes = np.require(law.with_columns(coded).codes, np.uint8, ["C", "W"])
     warm("usage")
     total = np.zeros((0, 0), np.int64)
     for forest in law.forests_to_explain()[1]:

@@ -240,9 +240,7 @@ def _outcomes(law: Law, observed: Any, number: int) -> Floats:
 
 def _reject_informed(law: Law, coded: Coded, known: NDArray[np.bool_]) -> None:
     """Raise DataError where an outcome of a new group is known: it informs the others' intercept."""
-    if law.intercepts is None or not known.any():
-        return
-    bad = np.flatnonzero(known & ~law.intercepts.known(coded))
+    bad = np.flatnonzero(known & ~law.known(coded))
     if len(bad):
         names = ", ".join(column.name for column in law.schema.groups)
         raise DataError(

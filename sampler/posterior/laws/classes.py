@@ -11,7 +11,7 @@ from sampler.errors import PackedError
 from sampler.posterior.core.ensemble import Ensemble
 from sampler.posterior.core.intervals import Request
 from sampler.posterior.laws.by_figure import fill_by_figure
-from sampler.posterior.laws.law import LINE, TERM, Law
+from sampler.posterior.laws.law import Law
 from sampler.posterior.parts.forest_to_explain import ForestToExplain
 from sampler.posterior.parts.slopes import Slopes
 from sampler.storage.draws import concatenate
@@ -36,6 +36,8 @@ class ClassesLaw(Law):
     Only ratios of the forests' values mean anything: probabilities alone are shown and compared.
     """
 
+    parts_of_its_own = ("line",)  # each class has slopes
+
     def __init__(self, draws: StoredDraws, chains: Sequence[Draws]) -> None:
         super().__init__(draws, chains)
         header = draws.header
@@ -54,11 +56,7 @@ class ClassesLaw(Law):
         self.own_work = 500 * self.width  # work of the exponentials, see `own_work`
         self._lines = None if header.linear is None else self._read_lines(header.linear, chains)
         if self._lines:
-            self.own_work += self.width * (LINE + TERM * len(self._lines[0].terms.column))
-
-    def _read_slopes(self, chains: Sequence[Draws]) -> Slopes | None:  # noqa: ARG002
-        """Return None: each class has slopes of its own."""
-        return None
+            self.own_work += self.width * self._lines[0].work
 
     def _read_lines(self, terms: LinearTerms, chains: Sequence[Draws]) -> list[Slopes]:
         """Read the slopes of each class's linear part."""

@@ -98,11 +98,7 @@ class CountsLaw(Law):
     def _means(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute means of counts that are not structural zeros, float64 [draw, row]."""
         with np.errstate(over="ignore"):
-            if self.effects is None:
-                sums = self.ensemble.sums_of(coded, chosen)
-            else:
-                sums = self.effects.sums_of(self.ensemble, coded, chosen)
-            mean = self._rate * np.exp(self.step * sums)
+            mean = self._rate * np.exp(self.step * self.sums_of(coded, chosen))
             return np.asarray(mean * coded.by_role.get("exposure", 1.0))
 
     def _structural(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats | None:

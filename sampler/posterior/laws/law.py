@@ -5,19 +5,20 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
 from sampler.data.treatment.design import ROLE
 from sampler.posterior.core import topology
-from sampler.posterior.core.ensemble import Ensemble, rules_per_draw
+from sampler.posterior.core.ensemble import Ensemble, columns_of_codes, rules_per_draw
 from sampler.posterior.core.intervals import Request
 from sampler.posterior.laws.likelihood import log_of_own, sum_over_rows
 from sampler.posterior.parts.compared_treatments import TREATED, Compared
 from sampler.posterior.parts.effects import EffectDraws
 from sampler.posterior.parts.forest_to_explain import ForestToExplain
 from sampler.posterior.parts.intercepts import InterceptDraws
+from sampler.posterior.parts.part import LawPart, parts_of
 from sampler.posterior.parts.slopes import Slopes
 from sampler.posterior.verdict.reasons import noise_prior_reason
 from sampler.posterior.weighting.draw_weights import DrawWeights, EqualWeights
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from sampler.data.encode import Coded
     from sampler.data.schema import Schema
-    from sampler.posterior.core.intervals import IntervalFigures
+    from sampler.posterior.core.intervals import IntervalFigures, Sums
     from sampler.posterior.core.stored_draws import StoredDraws
     from sampler.posterior.protocol import ExactSums, Loss, OutcomeLaw
     from sampler.posterior.verdict.summary import Summary
@@ -38,11 +39,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# Costs in units of one tree of one draw at one row, about a tenth of a nanosecond: of a linear part, each of
-# its terms, and intercepts of a column of groups; of a predictive bound of a mixture of sums of trees, and of
-# one whose components differ by row.
-LINE, TERM, GROUP = 150, 5, 50
-EFFECT = 100  # of a treatment's own trees
+# Costs in units of one tree of one draw at one row, about a tenth of a nanosecond: of a predictive bound of a
+# mixture of sums of trees, and of one whose components differ by row.
+P = TypeVar("P", bound=LawPart)
 BOUND, BOUND_BY_ROW, BOUND_OF_MIXTURE = 70, 2000, 8000
 FEW_LEAVES, LEAF = 3, 3  # of a tree, and the cost of each more of them
 
@@ -58,8 +57,10 @@ class Law:
         The stored draws.
     ensemble
         Trees of f.
-    slopes, intercepts, effects
-        Parts beside the trees; None without them.
+    parts
+        Parts beside the trees, in the order of `sampler.definitions.parts.PARTS`.
+    parts_of_its_own
+        Names of parts that it reads itself.
     transform
         Transform of the outcome; None where the model learns the outcome itself.
     weights
@@ -81,22 +82,18 @@ class Law:
     """
 
     draws: StoredDraws
-    own_work = noise_work = row_work = 0
+    own_work = noise_work = row_work = 0.0
+    parts_of_its_own: ClassVar[tuple[str, ...]] = ()
     noise_differs = False
     counts = False
 
     def __init__(self, draws: StoredDraws, chains: Sequence[Draws]) -> None:
         header = draws.header
         self.draws = draws
-        columns = len(header.grid.cuts)
-        self.effects = None
-        if header.effects is not None:
-            step = float(header.constants["step"])
-            self.effects = EffectDraws(header.effects, chains, columns, step, counts=self.counts)
-            columns += header.effects.more_columns
-            self.own_work += EFFECT
-            self.row_work = self.effects.columns.work
-        self.ensemble = self._make_ensemble(chains, columns)
+        self.parts = parts_of(header, chains, self.parts_of_its_own)
+        self.own_work += sum(part.work for part in self.parts)
+        self.row_work += sum(part.row_work for part in self.parts)
+        self.ensemble = self._make_ensemble(chains, len(columns_of_codes(header)))
         used = [self._forests(each[: draws.num_draws]) for each in chains]
         self.leaf_counts = np.array(
             [np.concatenate([each.leaf_counts for each in forests], axis=1) for forests in used]
@@ -108,13 +105,6 @@ class Law:
         self.offset = float(header.constants["offset"])
         self.step = float(header.constants["step"])
         self.transform = header.transform
-        self.slopes = self._read_slopes(chains)
-        self.intercepts = None
-        if header.groupings is not None:
-            self.intercepts = InterceptDraws(header.groupings, header.schema.groups, chains, self.step)
-            self.own_work += GROUP * len(header.schema.groups)
-        if self.slopes is not None:
-            self.own_work += LINE + TERM * len(self.slopes.terms.column)
         self.weights: DrawWeights = EqualWeights(draws.num_chains)
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -140,10 +130,47 @@ class Law:
     def _make_ensemble(self, chains: Sequence[Draws], num_features: int) -> Ensemble:
         return Ensemble(chains, num_features)
 
-    def _read_slopes(self, chains: Sequence[Draws]) -> Slopes | None:
-        """Read the slopes of a linear part beside the trees; None without one."""
-        terms = self.draws.header.linear
-        return None if terms is None else Slopes(terms, chains)
+    def part(self, kind: type[P]) -> P | None:
+        """Return the part of a class; None without one."""
+        return next((part for part in self.parts if isinstance(part, kind)), None)
+
+    @property
+    def slopes(self) -> Slopes | None:
+        """The linear part beside the trees; None without one, and where classes have one each."""
+        return self.part(Slopes)
+
+    @property
+    def intercepts(self) -> InterceptDraws | None:
+        """Intercepts and slopes of groups; None without them."""
+        return self.part(InterceptDraws)
+
+    @property
+    def effects(self) -> EffectDraws | None:
+        """The effect of a treatment; None without one."""
+        return self.part(EffectDraws)
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether f is a whole number of grid steps at rows of which the parts know all."""
+        return all(part.in_steps for part in self.parts)
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether there are no rows of which a part does not know all, as those of new groups."""
+        return all(part.knows_all for part in self.parts)
+
+    def known(self, coded: Coded) -> NDArray[np.bool_]:
+        """Return of which rows the parts know all, bool [row]: not of those of new groups."""
+        known = np.ones(coded.num_rows, bool)
+        for part in self.parts:
+            known &= part.known(coded)
+        return known
+
+    def with_columns(self, coded: Coded) -> Coded:
+        """Return rows with the columns that trees have beside those of the features."""
+        for part in self.parts:
+            coded = part.with_columns(coded)
+        return coded
 
     def _forests(self, draws: Draws) -> list[Draws]:
         """Return the forests whose trees are counted and shown: that of f."""
@@ -176,12 +203,10 @@ class Law:
         """Whether the chains agree (on up to 200 training rows and single figures), with advice."""
         f, noise = self.draws_by_figure(self.draws.reference), self._typical_noise()
         summary = self.weights.summary(f, self.scalars(), self.leaf_counts, self.draws.statistics, noise)
-        drawn, sds = self.learnt_sigma, [*self.group_sds()]
-        for slopes in self.group_slope_sds():
-            sds += [*slopes]
+        drawn, (chosen, _) = self.learnt_sigma, self.draws.choose(None)
         more = [
             None if drawn is None else noise_prior_reason(drawn, self.draws.header),
-            None if self.intercepts is None else self.intercepts.disagreement(np.array(sds)),
+            *(each for part in self.parts for each in part.reasons(chosen, self.draws.num_chains)),
         ]
         reasons = [*summary.reasons, *(reason for reason in more if reason)]
         precision = summary.precision and replace(summary.precision, unit=self.unit)
@@ -372,7 +397,7 @@ class Law:
     def own_noise_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Return the noise sd as `noise_of`, without what rows of new groups differ by."""
         alone = copy(self)
-        alone.intercepts = None
+        alone.parts = [part for part in self.parts if part.knows_all]
         return alone.noise_of(coded, chosen)
 
     @property
@@ -382,30 +407,33 @@ class Law:
         The standard deviation of groups has heavy tails, and a transform's inverse makes them exponential:
         over its draws the mean of a row in a new group is decided by the rarest. So it is held at its median.
         """
-        if self.intercepts is None or self.transform is None:
+        if self.knows_all or self.transform is None:
             return self
         law = copy(self)
-        law.intercepts = self.intercepts.with_median_sds()
+        law.parts = [part.for_means() for part in self.parts]
         return law
 
     def with_new_groups(self, sigma: Floats, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Add to the noise sd [draw, row] what rows of new groups differ by: their intercepts are unknown."""
-        more = None if self.intercepts is None else self.intercepts.new_variance(coded, chosen)
-        return sigma if more is None else np.sqrt(sigma**2 + more)
+        for part in self.parts:
+            if (more := part.new_variance(coded, chosen)) is not None:
+                sigma = np.sqrt(sigma**2 + more)
+        return sigma
+
+    def sums_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Sums:
+        """Sum all trees of the chosen draws that add up to f, in grid steps, [draw, row]."""
+        sums = self.ensemble.sums_of(self.with_columns(coded), chosen)
+        for part in self.parts:
+            sums = part.add_steps(sums, coded, chosen)
+        return sums
 
     def _sums_and_parts(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute the sums of trees and the parts beside them, float64 [draw, row]."""
-        if self.effects is None:
-            sums = self.ensemble.sums_of(coded, chosen)
-        else:
-            sums = self.effects.sums_of(self.ensemble, coded, chosen)
-        f = sums.astype(np.float64, order="C")
+        f = self.sums_of(coded, chosen).astype(np.float64, order="C")
         f *= self.step
         f += self.offset
-        if self.slopes is not None:
-            self.slopes.add_to(f, coded, chosen)
-        if self.intercepts is not None:
-            self.intercepts.add_to(f, coded, chosen)
+        for part in self.parts:
+            part.add_to(f, coded, chosen)
         return f
 
     def average_of(self, chosen: NDArray[np.int64]) -> Callable[[Coded], Floats] | None:  # noqa: ARG002
@@ -495,7 +523,7 @@ class Law:
         """
         draws = concatenate(self.draws.chains())
         forest = ForestToExplain(draws, draws.leaf.astype(np.float64) * self.step, self.offset, self.slopes)
-        but = "" if self.intercepts is None else ", intercepts of groups left out"
+        but = "".join(part.not_explained for part in self.parts)
         return f"{self.learnt_unit()}{but}", [forest]
 
     def learnt_unit(self) -> str:

@@ -62,7 +62,6 @@ class NoiseByRowLaw(NormalLaw):
 
     def noise_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Return the noise sd of the chosen draws at each row, float64 [draw, row]."""
-        columns = coded if self.effects is None else self.effects.with_columns(coded)
-        steps = self._precision.sums_of(columns, chosen)
+        steps = self._precision.sums_of(self.with_columns(coded), chosen)
         sigma = np.asarray(self.draws.sigma[self.draws.places(chosen)][:, None] * np.exp(-0.5 * STEP * steps))
         return self.with_new_groups(sigma, coded, chosen)

@@ -82,9 +82,7 @@ class NormalLaw(Law):
 
     def average_of(self, chosen: NDArray[np.int64]) -> Callable[[Coded], Floats] | None:
         """Return a function from copies of rows to draws of f averaged over each, float64 [draw, copy]."""
-        parts = (self.slopes, self.intercepts, self.effects, self.transform)
-        plain = all(part is None for part in parts)
-        if not plain or not self.ensemble.has_room:
+        if self.parts or self.transform is not None or not self.ensemble.has_room:
             return None
 
         def average(coded: Coded) -> Floats:
@@ -102,13 +100,12 @@ class NormalLaw(Law):
         shape = self.draws.shape
         one_normal = shape is None and not self.noise_differs
         transform = self.transform
-        plain = self.slopes is None and self.effects is None and transform is None
-        plain = plain and (one_normal or not predictive)
+        plain = self.in_steps and transform is None and (one_normal or not predictive)
         alike = None
-        if one_normal and self.intercepts is None:
+        if one_normal and self.knows_all:
             alike = AlikeNoise(sigma, self.offset, self.step)
-        lines = self.slopes if predictive and transform is None and alike is not None else None
-        if self.effects is not None:
+        lines = self.slopes if predictive and transform is None and len(self.parts) == 1 else None
+        if alike is None:
             lines = None
         if lines is not None and not have_places(self.ensemble.largest + lines.largest / self.step):
             lines = None
@@ -124,13 +121,13 @@ class NormalLaw(Law):
                 each = None if shape is None else shape.map(lambda by_draw: by_draw[:, :used].reshape(-1))
                 return partial(figures.fill_mixtures, rows, f, noise, each, transform, alike)
             sums = self.ensemble.sums(part.codes, chosen)
-            if self.intercepts is not None:
-                sums = self.intercepts.added(sums, part, chosen)
+            for beside in self.parts:
+                sums = beside.added(sums, part, chosen)
             if lines is not None and slopes is not None and alike is not None:
                 return partial(figures.fill_lines, rows, sums, Lines(slopes, lines.terms_of(part)), alike)
             return partial(figures.fill, rows, sums, self.offset, self.step, sigma)
 
-        known = None if self.intercepts is None else self.intercepts.known
+        known = None if self.knows_all else self.known
         blocks = by_blocks(coded, len(chosen), known, plain=plain or lines is not None)
         for _, fill in interrupt.ahead(evaluate, blocks):
             fill()
@@ -142,11 +139,11 @@ class NormalLaw(Law):
             return BOUND_OF_MIXTURE
         if self.draws.shape is not None or self.noise_differs:
             return BOUND_BY_ROW
-        if self.intercepts is None or coded is None or not coded.num_rows:
+        if self.knows_all or coded is None or not coded.num_rows:
             return BOUND
-        if self.slopes is not None or self.transform is not None:
+        if not self.in_steps or self.transform is not None:
             return BOUND_BY_ROW
-        return BOUND + (BOUND_BY_ROW - BOUND) * float(np.mean(~self.intercepts.known(coded)))
+        return BOUND + (BOUND_BY_ROW - BOUND) * float(np.mean(~self.known(coded)))
 
     def outcome_law(
         self, coded: Coded, weights: Floats | None = None, num_draws: int | None = None

@@ -60,12 +60,12 @@ class ProbitLaw(Law):
                 f = draws_by_row(self.f(part, used))
                 return partial(figures.fill_mixtures, rows, f, None, None, None, None)
             sums = self.ensemble.sums(part.codes, chosen)
-            if self.intercepts is not None:
-                sums = self.intercepts.added(sums, part, chosen)
+            for beside in self.parts:
+                sums = beside.added(sums, part, chosen)
             return partial(figures.fill_probabilities, rows, sums, self.offset, self.step)
 
-        known = None if self.intercepts is None else self.intercepts.known
-        plain = self.slopes is None and self.effects is None and "offset" not in coded.by_role
+        known = None if self.knows_all else self.known
+        plain = self.in_steps and "offset" not in coded.by_role
         blocks = by_blocks(coded, len(chosen), known, plain=plain)
         for _, fill in interrupt.ahead(evaluate, blocks):
             fill()

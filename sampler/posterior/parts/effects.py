@@ -11,7 +11,9 @@ from scipy.special import ndtr
 from sampler.data.binning import Grid
 from sampler.data.treatment.design import HALF_MEAN, ROLE, of_parts
 from sampler.errors import PackedError
+from sampler.families import FAMILIES
 from sampler.posterior.core.ensemble import Ensemble
+from sampler.posterior.parts.part import LawPart
 from sampler.storage.draw_codec import unpack
 
 if TYPE_CHECKING:
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
     from sampler.data.encode import Coded
     from sampler.data.treatment.design import EffectDesign
+    from sampler.posterior.core.intervals import Sums
     from sampler.storage.draws import Draws
+    from sampler.storage.model_header import Header
 
     Floats = NDArray[np.float64]
     Codes = NDArray[np.uint8]
@@ -81,7 +85,7 @@ class EffectColumns:
         return np.vstack([codes, *more]) if more else codes
 
 
-class EffectDraws:
+class EffectDraws(LawPart):
     """Draws of a treatment's effect, and what the mean's trees see of it.
 
     Attributes
@@ -93,11 +97,23 @@ class EffectDraws:
 
     """
 
+    work = 100
+
+    @classmethod
+    def of(cls, header: Header, chains: Sequence[Draws]) -> EffectDraws | None:
+        """Read the effect of a treatment; None of a model without one."""
+        if header.effects is None:
+            return None
+        counts = FAMILIES[str(header.settings["family"])].target == "counts"
+        columns, step = len(header.grid.cuts), float(header.constants["step"])
+        return cls(header.effects, chains, columns, step, counts=counts)
+
     def __init__(
         self, design: EffectDesign, chains: Sequence[Draws], num_features: int, step: float, *, counts: bool
     ) -> None:
         self.design = design
         self.columns = EffectColumns(design, num_features)
+        self.row_work = self.columns.work
         self._forests: list[Ensemble] = []
         self._halves: list[NDArray[np.int64]] = []
         if design.kind != "bcf":
@@ -123,9 +139,9 @@ class EffectDraws:
         codes = self.columns.add(coded.codes, self._treated(coded))
         return replace(coded, codes=codes, copies=None)
 
-    def sums_of(self, ensemble: Ensemble, coded: Coded, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Sum the trees of the chosen draws for the arms that rows are in, in grid steps, [draw, row]."""
-        sums = ensemble.sums(self.with_columns(coded).codes, chosen).astype(np.int64)
+    def add_steps(self, sums: Sums, coded: Coded, chosen: NDArray[np.int64]) -> Sums:
+        """Add the forests of the arms that rows are in, in grid steps, [draw, row]."""
+        sums = sums.astype(np.int64)
         treated = self._treated(coded)
         if len(self._forests) == 1:
             sums += np.rint(self._factor(treated) * self._part(0, coded, chosen)).astype(np.int64)
@@ -161,5 +177,6 @@ class EffectDraws:
         if self._forests:
             first, second = (self._part(int(arm), coded, chosen) for arm in arms)
         else:
-            first, second = (self.sums_of(ensemble, coded.with_role(ROLE, arm), chosen) for arm in arms)
+            of_arms = (self.with_columns(coded.with_role(ROLE, arm)).codes for arm in arms)
+            first, second = (ensemble.sums(codes, chosen).astype(np.int64) for codes in of_arms)
         return first - second

@@ -10,6 +10,7 @@ import numpy as np
 
 from sampler.data.groupings import FOREST, scalar_names
 from sampler.errors import PackedError
+from sampler.posterior.parts.part import LawPart
 from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.verdict.agreement import FEWEST_DRAWS
 from sampler.posterior.verdict.reasons import Reason
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sampler.data.schema import Column
     from sampler.posterior.core.intervals import Sums
     from sampler.storage.draws import Draws
+    from sampler.storage.model_header import Header
 
     Floats = NDArray[np.float64]
 
@@ -34,19 +36,31 @@ INCLUDED = {  # what answers include, by the kind of interval
     "standard deviation",
     "calibrated": "a new outcome in its group, as covered for held-out rows",
 }
+GROUP = 50  # work of a column of groups; see `LawPart.work`
 MOST_RHAT = 1.2  # largest R-hat of a standard deviation that the summary does not mention
 MOST_STEPS = 1 << 30  # largest sum of trees to which int32 intercepts of four columns can be added
 LARGEST = 1e150  # largest standard deviation, in units of y: its square is still finite
 
 
-class InterceptDraws:
+class InterceptDraws(LawPart):
     """Intercepts and slopes of all draws, one chain after the other, in grid steps."""
+
+    in_steps, knows_all = True, False
+    not_explained = ", intercepts of groups left out"
+
+    @classmethod
+    def of(cls, header: Header, chains: Sequence[Draws]) -> InterceptDraws | None:
+        """Read the effects of groups; None of a model without them."""
+        if header.groupings is None:
+            return None
+        return cls(header.groupings, header.schema.groups, chains, float(header.constants["step"]))
 
     def __init__(
         self, groupings: Groupings, columns: Sequence[Column], chains: Sequence[Draws], step: float
     ) -> None:
         self.groupings, self.columns, self._step = groupings, columns, step
         self.terms = 1 + groupings.num_slopes
+        self.work = GROUP * len(columns)
         self._sizes = [len(column.levels) for column in columns]
         self._starts = _starts_of(self._sizes, self.terms)
         names = [scalar_names(k, groupings.num_slopes) for k in range(len(columns))]
@@ -73,7 +87,7 @@ class InterceptDraws:
         self._partial = partial
         self.factor = _factors(sds, partial)
 
-    def with_median_sds(self) -> InterceptDraws:
+    def for_means(self) -> InterceptDraws:
         """Return the same effects with standard deviations and correlations at their medians in each draw."""
         fixed = copy(self)
         sds, partial = (np.median(each, axis=2, keepdims=True) for each in (self.all_sds, self._partial))
@@ -92,15 +106,13 @@ class InterceptDraws:
         """Standard deviations of intercepts, float64 [column, draw]."""
         return self.all_sds[:, 0]
 
-    @staticmethod
-    def disagreement(sds: Floats) -> Reason | None:
-        """Return the reason where chains disagree on standard deviations [column, chain, draw]."""
-        if sds.shape[2] < FEWEST_DRAWS:
-            return None
-        worst = float(np.max(rhat_ess.rhat(sds)))
-        if not worst > MOST_RHAT:
-            return None
-        return Reason("groups_disagree", {"rhat": worst, "limit": MOST_RHAT})
+    def reasons(self, chosen: NDArray[np.int64], num_chains: int) -> list[Reason]:
+        """Return the reason where chains disagree on standard deviations."""
+        used = len(chosen) // num_chains
+        if used < FEWEST_DRAWS:
+            return []
+        worst = float(np.max(rhat_ess.rhat(self.all_sds[:, :, chosen].reshape(-1, num_chains, used))))
+        return [Reason("groups_disagree", {"rhat": worst, "limit": MOST_RHAT})] if worst > MOST_RHAT else []
 
     def add_to(self, f: Floats, coded: Coded, chosen: NDArray[np.int64]) -> None:
         """Add the effects of known groups to draws of f [draw, row]."""

@@ -10,6 +10,7 @@ import numpy as np
 from sampler.data.linear_terms import slope_names
 from sampler.errors import PackedError
 from sampler.posterior.kernels.moments import add_lines
+from sampler.posterior.parts.part import LawPart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     from sampler.data.linear_terms import LinearTerms
     from sampler.data.schema import Schema
     from sampler.storage.draws import Draws
+    from sampler.storage.model_header import Header
 
     Floats = NDArray[np.float64]
 
+LINE, TERM = 150, 5  # work of it, and of each of its terms; see `LawPart.work`
 LARGEST = 1e150  # largest slope, in units of y: its square is still finite
 
 
@@ -39,14 +42,20 @@ class LinearDistance(NamedTuple):
     base: Floats
 
 
-class Slopes:
+class Slopes(LawPart):
     """Slopes of all draws, one chain after the other, and the terms that they belong to.
 
     They are scalars of the draws, unless `values` has them, float64 [draw, term].
     """
 
+    @classmethod
+    def of(cls, header: Header, chains: Sequence[Draws]) -> Slopes | None:
+        """Read the slopes of a linear part; None of a model without one."""
+        return None if header.linear is None else cls(header.linear, chains)
+
     def __init__(self, terms: LinearTerms, chains: Sequence[Draws], values: Floats | None = None) -> None:
         self.terms = terms
+        self.work = LINE + TERM * len(terms.column)
         if values is not None:
             self.values = values
             return
