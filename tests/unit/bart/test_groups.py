@@ -268,7 +268,6 @@ def test_effects_leave_rows_in_their_groups(fitted):
         ({"groups": ["who", "who"]}, "twice"),
         ({"groups": "who", "features": ["x", "who"]}, "among the features too"),
         ({"groups": list("abcde")}, "at most 4"),
-        ({"groups": [3]}, "names of columns"),
     ],
 )
 def test_what_groups_do_not_go_with(settings, message):
