@@ -70,7 +70,7 @@ class Resemblance:
     @property
     def text(self) -> str:
         """The meaning in a sentence, with what to do."""
-        alike = f"resemble each other ({self.correlation:.2f})"
+        alike = f"resemble each other (correlation {self.correlation:.2f})"
         if self.kind == "groups":
             return (
                 f"{self.column}: {self.values} values, {self.rows:.3g} rows each, rows of one value {alike}. "
