@@ -269,7 +269,7 @@ def fit(
     Examples
     --------
     >>> import pandas as pd
-    >>> from sampler import fit, holdout_rows
+    >>> from bartserve import fit, holdout_rows
     >>> cars = pd.read_csv("examples/auto_mpg.csv")
     >>> X, y = cars[["weight", "year", "origin"]], cars["mpg"]
     >>> held = holdout_rows(len(X), 0.2, seed=0)
