@@ -25,7 +25,9 @@ router = APIRouter(prefix="/datasets", tags=["datasets"], route_class=StrictRout
 class AmendRequest(StrictBody):
     """Changes of a dataset, by column."""
 
-    columns: dict[str, ColumnChangeRequest] = Field(default={}, description="Changes by column.")
+    columns: Annotated[dict[str, ColumnChangeRequest], Field(fail_fast=True)] = Field(
+        default={}, description="Changes by column."
+    )
     missing: Annotated[list[MissingValue], Field(max_length=100)] = Field(
         default=[], description="Values that mean missing in every column of text or numbers."
     )

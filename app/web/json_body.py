@@ -26,19 +26,21 @@ from app.services.errors import (
     UnsupportedMediaError,
     enough,
 )
+from app.services.readers.options import MAX_COLUMNS
 from app.services.readers.unpack import GZIP
+from app.services.request_bodies import MAX_FIELDS
 from app.store.errors import is_storable
 from app.web.errors import UNSTORABLE_TEXT, place, render_error
 from app.web.json_pieces import PIECE, Pieces, TooManyError
-from app.web.scopes import GuardedRoute
+from app.web.scopes import MAX_SETTINGS_BYTES, GuardedRoute
 
 UNSTORABLE = re.compile(
     rb"\\u(d[89a-f]|0000)", re.IGNORECASE
 )  # escapes that may encode one; unescaped ones don't parse
 SMALL_BYTES = 64 * 1024  # what takes longer with a body than with one of these is done in a thread
 LARGE_BYTES = 1024 * 1024
+FEW = 2 * MAX_COLUMNS  # lists and objects of a request without rows, as a change of each column with a list
 SPARE = 1000  # lists and objects beside those of the rows
-MAX_FIELDS = 100
 Path = tuple[str | int, ...]
 
 
@@ -115,7 +117,9 @@ def parse(body: bytes, max_rows: int = 100_000) -> Any:
     except RecursionError:
         raise InvalidRequestError("The body is nested too deeply.") from None
     except TooManyError:
-        message = f"This is too much for one request: send at most {max_rows} rows at once, of single values."
+        message = (
+            f"This is too much for one request: send at most {max_rows} rows, or entries of a list, at once."
+        )
         raise TooLargeError(message) from None
     if marks.any or any(UNSTORABLE.search(body, at, at + PIECE + 5) for at in range(0, len(body), PIECE)):
         _refuse_marked(value)
@@ -196,7 +200,8 @@ class StrictRoute(GuardedRoute):
                 places = request.app.state.large_bodies
                 async with places.place() if size > LARGE_BYTES else nullcontext():
                     if size >= SMALL_BYTES:
-                        most = max(100_000, request.app.state.settings.max_predict_rows)
+                        has_rows = self.needs.body > MAX_SETTINGS_BYTES
+                        most = max(100_000, request.app.state.settings.max_predict_rows) if has_rows else FEW
                         strict.parsed, errors = await to_thread.run_sync(self._validated, body, most)
                         if errors:
                             raise RequestValidationError(errors)

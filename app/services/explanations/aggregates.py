@@ -63,10 +63,10 @@ class AggregateBody(FiguresOfSets, OutcomeQuestion):
     columns: ColumnsInBody | None = Field(
         default=None, description="The rows as lists of values by column name."
     )
-    weights: list[float] | None = Field(
+    weights: Annotated[list[float], Field(fail_fast=True)] | None = Field(
         default=None, description="Positive factors by which the rows' outcomes count, such as areas."
     )
-    observed: list[float | None] | None = Field(
+    observed: Annotated[list[float | None], Field(fail_fast=True)] | None = Field(
         default=None, description="Outcomes of the rows, null where not known: known ones count as they are."
     )
     draws: FirstDraws = None

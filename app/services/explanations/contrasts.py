@@ -11,7 +11,7 @@ from app.services.request_bodies import ColumnsInBody, FirstDraws, RowsInBody, S
 from app.services.views import ClassesOfF, DrawsPerChain, filled
 from sampler.host.posteriors import contrast_work
 
-Values = Annotated[dict[str, float | str | bool | None], Field(min_length=1)]
+Values = Annotated[dict[str, float | str | bool | None], Field(min_length=1, fail_fast=True)]
 Numbers = list[float] | list[list[float]]
 
 

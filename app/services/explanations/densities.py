@@ -57,7 +57,7 @@ class DistributionBody(StrictBody, OutcomeQuestion):
     columns: ColumnsInBody | None = Field(
         default=None, description="The rows as lists of values by column name."
     )
-    outcomes: list[Finite] | None = Field(
+    outcomes: Annotated[list[Finite], Field(fail_fast=True)] | None = Field(
         default=None, description="The rows' outcomes, to score the distributions by: one for each."
     )
     at: Annotated[list[Finite], Field(min_length=1, max_length=MOST_VALUES)] | None = Field(

@@ -37,7 +37,7 @@ def _texts(noun: str) -> Any:
                 raise ValueError(f"the {noun} of {strange[:100]} must be text")
         return value
 
-    return Annotated[dict[str, str], BeforeValidator(check)]
+    return Annotated[dict[str, str], Field(fail_fast=True), BeforeValidator(check)]
 
 
 def _check_few(value: Any) -> Any:
@@ -51,8 +51,8 @@ TYPES: dict[str, Any] = {
     "whole": int,
     "number": float,
     "yes": bool,
-    "moves": str | Annotated[dict[str, float], BeforeValidator(_check_few)],
-    "entries": Annotated[dict[str, float], BeforeValidator(_check_few)],
+    "moves": str | Annotated[dict[str, float], Field(fail_fast=True), BeforeValidator(_check_few)],
+    "entries": Annotated[dict[str, float], Field(fail_fast=True), BeforeValidator(_check_few)],
     "column": str,
     "names": Annotated[list[str], Field(fail_fast=True)],
     "levels": Annotated[list[str | int | float], Field(fail_fast=True)],

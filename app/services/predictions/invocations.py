@@ -8,19 +8,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSche
 from app.services.errors import Fault, InvalidRequestError
 from app.services.predictions.options import PredictBody
 from app.services.predictions.rows import Columns, check_count
-from app.services.request_bodies import CELL, AskedInterval, ColumnsInBody, RowsInBody, Share
+from app.services.request_bodies import CELL, AskedInterval, ColumnsInBody, RowsInBody, Share, StrictBody
 
 SHAPES = ("dataframe_split", "dataframe_records", "inputs", "instances")
 
 
-class InvocationParams(BaseModel):
+class InvocationParams(StrictBody):
     """Parameters of the MLflow model: what `predict` has for them."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(strict=False)
 
     level: Share = 0.9
     interval: AskedInterval = None
-    quantiles: Annotated[list[Share], Field(max_length=100)] = []
+    quantiles: Annotated[list[Share], Field(max_length=100)] = Field(default=[])
 
 
 class InvocationQuery(BaseModel):
@@ -32,12 +32,10 @@ class InvocationQuery(BaseModel):
     interval: AskedInterval = None
 
 
-class SplitFrame(BaseModel):
+class SplitFrame(StrictBody):
     """Rows as pandas splits a data frame; the index is ignored."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    columns: list[str]
+    columns: Annotated[list[str], Field(fail_fast=True)]
     data: Annotated[
         list[Any], WithJsonSchema({"type": "array", "items": {"type": "array", "items": CELL}, "minItems": 1})
     ]

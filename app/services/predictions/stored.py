@@ -63,7 +63,7 @@ class BatchBody(StrictBody):
         default=False, description="Also return Monte Carlo errors: half a millisecond more per row."
     )
     rhat: bool = Field(default=False, description="Also return R-hat at each row, at the same cost.")
-    keep: Annotated[list[str], Field(max_length=10_000)] = Field(
+    keep: Annotated[list[str], Field(max_length=10_000, fail_fast=True)] = Field(
         default=[],
         description="Columns of the dataset that tables of the result repeat before the figures, such as "
         'ids; ["*"] for all. The model need not know them.',

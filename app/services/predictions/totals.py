@@ -1,6 +1,6 @@
 """Totals, means and quantiles of the rows of a stored dataset, in the background: checks and result."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 from pydantic import Field
@@ -28,7 +28,7 @@ Value = float | str | bool
 class FiguresOfSets(StrictBody):
     """Figures of sets of rows."""
 
-    by: str | list[str] | None = Field(
+    by: str | Annotated[list[str], Field(fail_fast=True)] | None = Field(
         default=None,
         description="Up to four columns whose equal values make a set; they need not be the model's. "
         "Null makes one set of all rows.",
@@ -44,7 +44,9 @@ class FiguresOfSets(StrictBody):
         "calibrated, of a model calibrated for other groups (new_rows): of all rows of a value of that "
         "column, with a stated coverage.",
     )
-    compare: dict[str, list[Value]] | None = Field(
+    compare: (
+        Annotated[dict[str, Annotated[list[Value], Field(fail_fast=True)]], Field(fail_fast=True)] | None
+    ) = Field(
         default=None,
         description="A column and two of its values: the figure of rows with the first less that of rows "
         "with the second, in each set.",

@@ -39,7 +39,10 @@ class TuningBody(StrictBody):
         description="tuning: compare settings by K-fold cross-validation of the log score."
     )
     candidates: Annotated[
-        Annotated[str, Tag("kind-grid")] | Annotated[list[CandidateSettings], Tag("kind-list")],
+        Annotated[str, Tag("kind-grid")]
+        | Annotated[
+            list[CandidateSettings], Field(fail_fast=True, max_length=MAX_CANDIDATES), Tag("kind-list")
+        ],
         Discriminator(_is_list),
     ] = Field(
         default="model",

@@ -2,14 +2,20 @@
 
 import gzip
 import json
+from math import inf
 
 import pytest
+from fastapi.routing import iter_route_contexts
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
+from app.application import create_app
 from app.services.errors import InvalidRequestError, TooLargeError, UnsupportedMediaError
+from app.services.request_bodies import MAX_FIELDS, StrictBody
+from app.settings import Settings
 from app.web import json_pieces
-from app.web.json_body import SMALL_BYTES, parse
+from app.web.json_body import SMALL_BYTES, StrictRoute, parse
 
 STORABLE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 VALUES = st.recursive(
@@ -113,3 +119,48 @@ def test_a_large_body_is_bounded_while_it_is_parsed(shape, entry):
     assert parse(text.encode(), SMALL_BYTES) == json.loads(text)
     with pytest.raises(TooLargeError, match="at most 1000 rows"):
         parse(text.encode(), 1000)
+
+
+def bodies():
+    """Yield the path and the type of each JSON body."""
+    app = create_app(Settings(database_url="sqlite:///never-opened"))
+    for route in (each.original_route for each in iter_route_contexts(app.routes)):
+        if isinstance(route, StrictRoute) and route.body_field is not None:
+            yield route.path, route.body_field.field_info.annotation
+
+
+def most_errors(schema, body, known):
+    """Return how many errors there are at most for a value of a schema, of any length."""
+    kind = schema["type"]
+    inside = sum(most_errors(each, body, known) for each in parts(schema, known))
+    if kind in ("list", "dict") and inside and not schema.get("fail_fast"):
+        # Pydantic counts the entries of an object once it has validated them.
+        return 1 + inside * (schema.get("max_length", inf) if kind == "list" else inf)
+    if kind == "model":  # else it may have any number of other fields
+        return inside + (
+            MAX_FIELDS if schema["cls"] is body or issubclass(schema["cls"], StrictBody) else inf
+        )
+    return inside + (0 if kind == "any" else 1)
+
+
+def parts(schema, known):
+    """Yield the schemas inside a schema; of an object not those of its keys, which are text in JSON."""
+    if schema["type"] == "definition-ref":
+        yield known[schema["schema_ref"]]
+    if schema["type"] == "model-fields":
+        yield from (field["schema"] for field in schema["fields"].values())
+    choices = schema.get("choices", [])
+    choices = choices.values() if isinstance(choices, dict) else choices
+    yield from (each[0] if isinstance(each, tuple) else each for each in choices)
+    yield from (schema[name] for name in ("schema", "items_schema", "values_schema") if name in schema)
+
+
+def test_no_body_has_more_errors_than_are_described_at_once():
+    """A list or an object of any length stops at its first fault, and no object has any number of fields."""
+    most = dict[str, float]()
+    for path, body in bodies():
+        schema = TypeAdapter(body).core_schema
+        known = {each["ref"]: each for each in schema.get("definitions", [])}
+        most[path] = most_errors(schema, body, known)
+    assert len(most) > 20
+    assert {path: count for path, count in most.items() if count > 10_000} == {}
