@@ -7,7 +7,6 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic_core import to_json
 
 from app.services.access.keys import PREDICT, READ
-from app.services.errors import ScopeMissingError
 from app.services.explanations import diagnostics
 from app.services.explanations.accumulated_effects import AccumulationBody, AccumulationView
 from app.services.explanations.aggregates import AggregateBody, AggregateView
@@ -34,7 +33,7 @@ from app.web.dependencies import OutcomePredictor, Owner, Reading, TheGate, TheP
 from app.web.errors import responses
 from app.web.json_body import StrictRoute
 from app.web.negotiation import ARROW
-from app.web.scopes import KEY, MAX_JSON_BYTES, Endpoint, needs
+from app.web.scopes import KEY, MAX_JSON_BYTES, Endpoint, check_sees_kept_rows, needs
 
 router = APIRouter(prefix="/models/{model_id}", route_class=StrictRoute)
 AnswerQuestion = Callable[[Question], Awaitable[Response]]
@@ -49,11 +48,8 @@ async def answerer_of(
     """
 
     def answer(question: Question) -> Awaitable[Response]:
-        if question.is_of_kept_rows and not request.scope[KEY].may({READ}):
-            raise ScopeMissingError(
-                "Without rows this is about the model's own, and requires a key with the scope read: send "
-                "rows, or use such a key."
-            )
+        if question.is_of_kept_rows:
+            check_sees_kept_rows(request.scope[KEY])
 
         def work() -> Response:
             view = explain(predictor, owner, model_id, question)

@@ -153,7 +153,7 @@ async def chart(asked: TheAsked, name: Annotated[str, Path(max_length=30)]) -> R
 
 
 @router.get("/dependence.svg")
-@needs(PREDICT)
+@needs(PREDICT, of_kept_rows=True)
 async def dependence(
     asked: TheAsked, feature: Annotated[list[str] | None, Query(max_length=3)] = None
 ) -> Response:
@@ -172,7 +172,7 @@ async def dependence(
 
 
 @router.get("/treatment.svg")
-@needs(PREDICT)
+@needs(PREDICT, of_kept_rows=True)
 async def treatment(
     asked: TheAsked,
     by: Annotated[str, Query(max_length=1000)] = "",
@@ -201,7 +201,7 @@ async def treatment(
 
 
 @router.get("/accumulated.svg")
-@needs(PREDICT)
+@needs(PREDICT, of_kept_rows=True)
 async def accumulated(asked: TheAsked, feature: Annotated[str, Query(max_length=1000)] = "") -> Response:
     """Return the chart of accumulated local effects of a feature."""
 
@@ -218,7 +218,7 @@ async def accumulated(asked: TheAsked, feature: Annotated[str, Query(max_length=
 
 
 @router.get("/reasons.svg")
-@needs(PREDICT)
+@needs(PREDICT, of_kept_rows=True)
 async def reasons_of_rows(asked: TheAsked) -> Response:
     """Return the chart of SHAP values of training rows."""
 

@@ -20,7 +20,7 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 
-from app.services.access.keys import Key
+from app.services.access.keys import READ, Key
 from app.services.errors import ScopeMissingError, UnauthorizedError
 from app.web.addresses import counted_as
 from app.web.middleware.concurrency import while_wanted
@@ -53,11 +53,14 @@ class Needs:
         The largest body in bytes.
     keyless
         Whether the route needs no key.
+    of_kept_rows
+        Whether the answer shows figures of rows that the service keeps (`check_sees_kept_rows`).
     """
 
     any_of: frozenset[str]
     body: int = MAX_SETTINGS_BYTES
     keyless: bool = False
+    of_kept_rows: bool = False
 
     @property
     def is_upload(self) -> bool:
@@ -75,11 +78,24 @@ class Needs:
                 f"This requires a key with the scope {' or '.join(sorted(self.any_of))}; "
                 f"yours has {', '.join(sorted(key.scopes)) or 'none'}."
             )
+        if self.of_kept_rows:
+            check_sees_kept_rows(key)
 
 
-def needs(*any_of: str, body: int = MAX_SETTINGS_BYTES) -> Callable[[Endpoint], Endpoint]:
-    """Declare the scopes of which a key needs one (none: any key suffices), and the largest body."""
-    return _declare(Needs(frozenset(any_of), body))
+def check_sees_kept_rows(key: Key) -> None:
+    """Raise ScopeMissingError for a key that may predict, but not see rows that the service keeps."""
+    if not key.may({READ}):
+        raise ScopeMissingError(
+            "Without rows this is about the model's own, and requires a key with the scope read too: use "
+            "such a key, or send rows."
+        )
+
+
+def needs(
+    *any_of: str, body: int = MAX_SETTINGS_BYTES, of_kept_rows: bool = False
+) -> Callable[[Endpoint], Endpoint]:
+    """Declare what `Needs` has: the scopes of which a key needs one (none: any key suffices), and more."""
+    return _declare(Needs(frozenset(any_of), body, of_kept_rows=of_kept_rows))
 
 
 def keyless(endpoint: Endpoint) -> Endpoint:

@@ -126,7 +126,7 @@ async def features(
 
 
 @router.get("/{model_id}/effects")
-@needs(PREDICT)
+@needs(PREDICT, of_kept_rows=True)
 async def effects(
     request: Request,
     predictor: OutcomePredictor,

@@ -23,7 +23,7 @@ router = APIRouter(
 
 
 @router.get("/{model_id}/treatment")
-@needs(PREDICT)
+@needs(PREDICT, of_kept_rows=True)
 async def treatment(
     request: Request,
     predictor: ThePredictor,

@@ -47,7 +47,7 @@ class AverageRow:
 
 
 @router.get("/{model_id}/what-if")
-@needs(PREDICT)
+@needs(PREDICT, of_kept_rows=True)
 async def what_if(
     request: Request,
     predictor: OutcomePredictor,

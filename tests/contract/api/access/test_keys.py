@@ -23,6 +23,16 @@ from tests.support.processes import plain_http
 from tests.support.processes.api_server import serving
 from tests.support.routes import address, body_for, guarded_routes
 
+# Pages and charts of a model that take `predict` and `read`.
+OF_KEPT_ROWS = (
+    "effects",
+    "dependence.svg",
+    "accumulated.svg",
+    "reasons.svg",
+    "what-if",
+    "treatment",
+    "treatment.svg",
+)
 LOOK, ASK, CHANGE = {keys.READ}, {keys.PREDICT}, {keys.TRAIN}
 # Scopes of routes outside the rule: GET needs `read`, anything else `train`.
 OTHERWISE = {
@@ -49,20 +59,9 @@ OTHERWISE = {
     ("POST", "/predictions/{prediction_id}/cancel"): ASK,
     ("DELETE", "/predictions/{prediction_id}"): ASK,
     **{
-        ("GET", f"/ui/models/{{model_id}}/{page}"): ASK
-        for page in (
-            "predict",
-            "effects",
-            "density.svg",
-            "dependence.svg",
-            "accumulated.svg",
-            "reasons.svg",
-            "what-if",
-            "treatment",
-            "treatment.svg",
-            "survival.svg",
-        )
+        ("GET", f"/ui/models/{{model_id}}/{page}"): ASK for page in ("predict", "density.svg", "survival.svg")
     },
+    **{("GET", f"/ui/models/{{model_id}}/{page}"): set[str]() for page in OF_KEPT_ROWS},  # one isn't enough
     ("POST", "/ui/sign-out"): set(keys.SCOPES),
     ("GET", "/ui/keys"): {keys.ADMIN},
     ("POST", "/ui/keys"): {keys.ADMIN},
@@ -101,6 +100,9 @@ def test_rows_that_are_kept_are_not_shown_to_a_key_that_predicts(team, database)
         problem(team.post(path, json=without, headers=keyed["ask"]), 403, "scope-missing")
         problem(team.post(path, json=sent, headers=keyed["ask"]), 404)
         assert team.post(path, json=without, headers=keyed["all"]).status_code != 403
+    for page in OF_KEPT_ROWS:
+        path = f"/ui/models/mdl_1/{page}"
+        assert [team.get(path, headers=keyed[who]).status_code == 403 for who in keyed] == [True, False]
 
 
 @only("sqlite")
