@@ -39,7 +39,7 @@ from app.services.metrics import Scrape
 from app.services.predictions.predict_rows import Predictor
 from app.services.readers.process.confined import model_readers, readers
 from app.services.readers.scratch import free_bytes
-from app.settings import Settings, count_cores
+from app.settings import Settings
 from app.store.engine import make_engine
 from app.web import errors
 from app.web.middleware.auth import Access
@@ -47,6 +47,7 @@ from app.web.middleware.concurrency import Gate, SharedPlaces
 from app.web.middleware.metrics import Measured
 from app.web.middleware.outermost import Edge
 from app.web.scopes import list_needs
+from sampler.host.cores import count_cores
 
 ROUTERS = (
     datasets.router,

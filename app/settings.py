@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from app.sign_in_settings import SignInSettings, is_loopback
+from sampler.host.cores import count_cores
 
 UrlType = TypeVar("UrlType", str, str | None)
 MIB = 1024 * 1024
@@ -43,18 +44,8 @@ OTHER_VARIABLES = frozenset(
 )
 # Variables that Kubernetes sets for a service named bartserve, and those of the tests.
 STRANGE_VARIABLES = re.compile(r"SERVICE_(HOST|PORT)(_.*)?|PORT_\d+_(TCP|UDP)(_.*)?|TEST_.*")
-QUOTA_FILE = Path("/sys/fs/cgroup/cpu.max")  # processor time of a container in a period, and the period
 PROCESS_BYTES = 512 * MIB  # of a worker's process by default: 420 MiB with its kernels, and data
 BELL_TASK, BELL_QUEUE = "work", "bartserve"  # task name and queue of the doorbell
-
-
-def count_cores() -> int:
-    """Return the cores this process may use; in a container there may be fewer than the machine has."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    with contextlib.suppress(OSError, ValueError):  # "max 100000" where processor time is unlimited
-        time_, period = map(int, QUOTA_FILE.read_text().split())
-        cores = min(cores, max(1, time_ // period))
-    return cores
 
 
 def _memory() -> int:

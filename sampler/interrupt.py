@@ -1,14 +1,16 @@
-"""Decisions by the caller of a long computation: to stop it, and to lend it a thread.
+"""Decisions by the caller of a long computation: to stop it, and to lend it a thread; the cores there are.
 
 Loops over blocks of rows check a flag after each block, and may have the next block evaluated ahead.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -17,6 +19,16 @@ if TYPE_CHECKING:
 B = TypeVar("B")
 T = TypeVar("T")
 StopFlag = threading.Event
+QUOTA_FILE = Path("/sys/fs/cgroup/cpu.max")  # processor time of a container in a period, and the period
+
+
+def count_cores() -> int:
+    """Return the cores this process may use; in a container there may be fewer than the machine has."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    with suppress(OSError, ValueError):  # "max 100000" where processor time is unlimited
+        time, period = map(int, QUOTA_FILE.read_text().split())
+        cores = min(cores, max(1, time // period))
+    return cores
 
 
 class InterruptedWorkError(Exception):

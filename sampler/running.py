@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import warnings
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from sampler.chains import needed_kernels, resume_chain, start_chain, use_cores
 from sampler.data.scalars import counted
 from sampler.errors import DataError, DataWarning, PackedError, SettingsError
+from sampler.interrupt import count_cores
 from sampler.kernels.jit import is_warm, warm
 from sampler.methods import check_extends
 from sampler.posterior.charts.fit_progress import progress_bars
@@ -300,8 +300,3 @@ def tasks_of(executor: Executor | None, num_threads: int | None = None) -> Itera
     finally:
         for future in tasks.submitted:
             future.cancel()
-
-
-def count_cores() -> int:
-    """Count the cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVar
 from numba import cfunc, njit
 from numba import config as _config
 
+from sampler.interrupt import count_cores
 from sampler.kernels import jit_cache
 from sampler.kernels.arrays import signature_of
 from sampler.kernels.compilers import InnerCompiler, KernelCompiler
@@ -316,7 +317,7 @@ def _uncollected() -> Iterator[None]:
 @contextmanager
 def _helper(names: list[str]) -> Iterator[None]:
     """Run a second process that compiles too, where there is a second core; it ends with this one."""
-    if os.environ.get("BARTSERVE_COMPILE_ALONE") or len(names) < 2 or _cores() < 2:
+    if os.environ.get("BARTSERVE_COMPILE_ALONE") or len(names) < 2 or count_cores() < 2:
         yield
         return
     code = _helper_code(names)
@@ -353,10 +354,6 @@ def help_parent(parent: int, names: list[str]) -> None:
 
     gc.disable()
     _compile(names, tell, 0)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

@@ -19,11 +19,12 @@ from sampler.definitions.data import COLUMN_ROLES, NAMED
 from sampler.definitions.other_names import meant_setting
 from sampler.errors import DataWarning, SamplerError, SettingsError, suggestion
 from sampler.fitting import fit
+from sampler.interrupt import count_cores
 from sampler.many.folder import GroupFacts, ModelFolder, fingerprint_of
 from sampler.many.grouping import read_by, rows_by_group
 from sampler.many.posteriors import ManyPosteriors
 from sampler.posterior.core.progress import shown_bars
-from sampler.running import count_cores, tasks_of
+from sampler.running import tasks_of
 
 if TYPE_CHECKING:
     import os

@@ -19,7 +19,7 @@ from app.services.errors import AbandonedError, BusyError
 from app.services.fair_line import FairLine, Waiting
 from app.services.metrics import predict_inflight
 from app.services.request_context import actor
-from app.settings import count_cores
+from sampler.host.cores import count_cores
 from sampler.host.data import interrupt
 
 log = logging.getLogger(__name__)

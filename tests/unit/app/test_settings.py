@@ -10,6 +10,7 @@ from app import settings
 from app.cli import app
 from app.described_settings import shown_value
 from app.settings import SettingError, Settings, read_settings, unknown_variables
+from sampler import interrupt
 
 SECRET = "s3cret"
 
@@ -132,13 +133,16 @@ def test_chains_share_the_cores(cores, slots, threads, monkeypatch):
 @pytest.mark.parametrize(("quota", "cores"), [("max 100000", 8), ("250000 100000", 2), ("50000 100000", 1)])
 def test_a_limit_of_processor_time_is_one_of_cores(quota, cores, tmp_path, monkeypatch):
     """A container that gets the time of two cores has two, on a machine of eight."""
-    monkeypatch.setattr(settings.os, "sched_getaffinity", lambda _: range(8))
-    monkeypatch.setattr(settings, "QUOTA_FILE", tmp_path / "cpu.max")
-    settings.QUOTA_FILE.write_text(f"{quota}\n")
+    monkeypatch.setattr(interrupt.os, "sched_getaffinity", lambda _: range(8))
+    monkeypatch.setattr(interrupt, "QUOTA_FILE", tmp_path / "cpu.max")
+    interrupt.QUOTA_FILE.write_text(f"{quota}\n")
 
     assert settings.count_cores() == cores
-    others = Path(settings.__file__).parent.rglob("*.py")
-    assert [file.name for file in others if "sched_getaffinity" in file.read_text()] == ["settings.py"]
+    root = Path(settings.__file__).parents[1]
+    sources = [
+        file for part in ("app", "sampler", "worker", "bartserve") for file in (root / part).rglob("*.py")
+    ]
+    assert [file.name for file in sources if "sched_getaffinity" in file.read_text()] == ["interrupt.py"]
 
 
 @pytest.mark.parametrize(

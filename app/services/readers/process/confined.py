@@ -25,7 +25,7 @@ from app.services.readers.options import ReaderLimits
 from app.services.readers.process.places import RETRY_SECONDS, ReaderPlaces
 from app.services.readers.scratch import free_bytes
 from app.services.request_context import actor
-from app.settings import count_cores
+from sampler.host.cores import count_cores
 from sampler.host.data import interrupt
 
 log = logging.getLogger(__name__)
