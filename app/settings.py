@@ -230,7 +230,7 @@ class Settings(SignInSettings):
         default_factory=_slots,
         json_schema_extra={"default_words": "one per core with 512 MiB of memory"},
         ge=1,
-        description="Chains, studies and totals run at once; finishes and predictions have own places.",
+        description="Chains, studies and totals run at once; finishes and predictions have separate places.",
     )
     worker_chain_threads: int = Field(
         default=0,

@@ -30,7 +30,7 @@ class SignInSettings(BaseSettings):
     oidc_issuer: str | None = Field(
         default=None,
         description="The issuer of your sign-in (OpenID Connect), exactly as its tokens name it, such as "
-        "https://login.example/realms/team. Then its tokens are accepted beside keys.",
+        "https://login.example/realms/team. Then its tokens are accepted as well as keys.",
     )
     oidc_audience: str = Field(
         default="",
