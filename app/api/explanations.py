@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic_core import to_json
 
 from app.services.access.keys import PREDICT, READ
 from app.services.explanations import diagnostics
@@ -32,6 +31,7 @@ from app.services.predictions.answers import to_arrow
 from app.web.dependencies import OutcomePredictor, Owner, Reading, TheGate, ThePredictor
 from app.web.errors import responses
 from app.web.json_body import StrictRoute
+from app.web.json_pieces import written
 from app.web.negotiation import ARROW
 from app.web.scopes import KEY, MAX_JSON_BYTES, Endpoint, check_sees_kept_rows, needs
 
@@ -53,7 +53,7 @@ async def answerer_of(
 
         def work() -> Response:
             view = explain(predictor, owner, model_id, question)
-            return Response(to_json(view), media_type="application/json")
+            return Response(written(view), media_type="application/json")
 
         return gate.run(work)
 

@@ -5,7 +5,6 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import to_json
 
 from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError
@@ -24,6 +23,7 @@ from app.services.request_bodies import (
 from app.web.dependencies import Owner, TheGate, ThePredictor, gate_of, owner_of, predictor_of
 from app.web.errors import responses
 from app.web.json_body import SMALL_BYTES
+from app.web.json_pieces import written
 from app.web.middleware.concurrency import GateOf
 from app.web.negotiation import ARROW, CSV, JSON, PARQUET, MediaType, chosen_form
 from app.web.read_options import OptionText, ReadingQuery
@@ -252,7 +252,7 @@ def check_form(options: TableOptions, form: MediaType, keep: Sequence[str] = ())
 def rendered(answer: PredictionAnswer, form: MediaType, options: TableOptions) -> Response:
     """Return an answer in the form that was asked for."""
     if form == JSON:
-        return Response(to_json(answer.to_json()), media_type=JSON)
+        return Response(written(answer.to_json()), media_type=JSON)
     table = answer.to_table(digits=options.digits)
     headers = {
         "Bartserve-Model-Id": answer.model_id,

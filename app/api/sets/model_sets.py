@@ -4,7 +4,6 @@ from typing import Annotated, BinaryIO, Literal
 
 from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
 from pydantic import BaseModel, Field
-from pydantic_core import to_json
 
 from app.api.predict import (
     TABLES,
@@ -42,6 +41,7 @@ from app.web.dependencies import (
 from app.web.errors import responses
 from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
+from app.web.json_pieces import written
 from app.web.negotiation import JSON
 from app.web.paging import Cursor, Limit
 from app.web.rows_route import OPENAPI, FileRequest, RowsRoute, refuse_misplaced
@@ -178,7 +178,7 @@ async def predict_by_group(
     def answered(options: SetOptions, sent: SentRows) -> Response:
         routed = predicting.predict(predictor, owner, set_id, options, sent)
         if form == JSON:
-            return Response(to_json(routed.to_json()), media_type=JSON)
+            return Response(written(routed.to_json()), media_type=JSON)
         return rendered(routed.answer, form, options)
 
     if not isinstance(request, FileRequest):

@@ -2,13 +2,16 @@
 
 import gzip
 import json
+from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 import pytest
 from fastapi.routing import iter_route_contexts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
+from pydantic_core import to_json
 
 from app.application import create_app
 from app.services.errors import InvalidRequestError, TooLargeError, UnsupportedMediaError
@@ -106,6 +109,35 @@ def outcome(read, text):
         return read(text)
     except json.JSONDecodeError as error:
         return str(error)
+
+
+@dataclass
+class View:
+    rows: list[Any]
+    other: Any
+
+
+@given(VALUES, st.sampled_from([1, 2, 5, 13]))
+@settings(deadline=None)
+def test_an_answer_written_in_pieces_is_the_one_written_at_once(value, most):
+    """Whatever its parts: objects, lists of any sizes, dataclasses; numbers that aren't finite are null."""
+    for each in (value, View([value, inf], {"a": View([], value)}), [View([value], "a")] * 3):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(json_pieces, "VALUES", most)
+            assert json_pieces.written(each) == to_json(each, inf_nan_mode="null")
+
+
+def test_the_compiled_writer_is_given_a_few_values_at_once(monkeypatch):
+    """Rows, columns, draws by row and the parts of a view are written in pieces."""
+    given = []
+    monkeypatch.setattr(
+        json_pieces, "to_json", lambda value, **how: given.append(value) or to_json(value, **how)
+    )
+    wide, long = [[0.5] * 30_000] * 3, [0.5] * 100_000
+    for each in (wide, {"a": long}, View(long, {"b": wide}), [{"mean": 0.5, "sd": 0.5}] * 30_000, [[wide]]):
+        given.clear()
+        json_pieces.written(each)
+        assert max(len(str(piece)) for piece in given) < 100_000
 
 
 SHAPES = ('{"rows": [%s]}', '{"columns": {"a": [[%s]]}}', "[[[%s]]]", "[[%s], [0]]")
