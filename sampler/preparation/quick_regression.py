@@ -130,6 +130,6 @@ def _boost(binned: Bins, y: Floats, weights: Floats) -> Floats:
     fit = np.zeros(rows)
     if columns:
         sums, leaf = np.empty((columns * BINS << DEPTH, 2)), np.empty(rows, np.int64)
-        split = np.empty(1 << DEPTH, np.int64)
+        split = np.zeros(1 << DEPTH, np.int64)  # of undefined gains none is the best
         boost(binned, y, weights, TREES, DEPTH, BINS, RATE, SHRINKAGE, sums, split, leaf, fit)
     return fit

@@ -82,14 +82,14 @@ class Draws:
         return ((np.diff(self.tree_start) + 1) // 2).reshape(self.num_draws, self.num_trees)
 
     def check(self, num_columns: int) -> None:
-        """Check what compiled code relies on: that splits are on columns that rows have, and arrays as long.
+        """Check what compiled code relies on: there are trees, arrays as long, and columns that are split on.
 
         Raises PackedError for draws of which this is not so.
         """
         lengths = {len(self.feature), len(self.cut), len(self.missing_left), len(self.leaf)}
         trees = self.num_draws * self.num_trees
-        if lengths != {int(self.tree_start[-1])} or len(self.tree_start) != trees + 1:
-            raise PackedError("the draws' arrays of nodes don't fit each other")
+        if trees < 1 or lengths != {int(self.tree_start[-1])} or len(self.tree_start) != trees + 1:
+            raise PackedError("the draws have no trees, or arrays of nodes that don't fit each other")
         if int(self.feature.max(initial=-1)) >= num_columns:
             raise PackedError("the draws split on columns that the model doesn't have")
 

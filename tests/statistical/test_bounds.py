@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -11,10 +13,23 @@ from numba import njit
 
 from sampler.bart.chain import Chain
 from sampler.kernels import rows
+from sampler.kernels.rows import find_examples
+from sampler.posterior.assessment.diagnostics import depths
+from sampler.posterior.core.intervals import AlikeNoise, IntervalFigures, Lines, Request
+from sampler.posterior.kernels.moments import add_lines
 from sampler.posterior.kernels.usage import count_rows
+from sampler.posterior.laws.count_law import CountLaw
+from sampler.posterior.weighting.mixture_noise import Mixture
+from sampler.posterior.weighting.student_noise import GRID, Student
+from sampler.preparation.quick_regression import held_out_residuals
+from sampler.soft.law import SoftEnsemble
+from sampler.storage.draw_codec import pack, unpack
+from sampler.storage.soft_draws import SoftDraws
+from tests.support import fit_digests
 from tests.support.chain_driver import mixes
 from tests.support.chain_driver import wide_training as wide
 from tests.support.models.covering_models import COVERING, Model
+from tests.support.models.random_forests import random_draws
 from tests.support.models.random_posteriors import make_posterior
 
 DEEP = {
@@ -63,6 +78,65 @@ def answer():
     print("a planted fault was found")
 
 
+def answer_by_parts():
+    """Call the other kernels of answers, of files and of a fit's preparation, each with little."""
+    rng, levels = np.random.default_rng(1), np.array([0.01, 0.5, 0.99])
+    mean, structural = np.exp(rng.normal(2, 3, (6, 5))), rng.uniform(size=(6, 5))
+    y = np.array([0.0, 1.0, 40.0, 3000.0, 2.0, 7.0])
+    for dispersion in (None, rng.uniform(0.1, 20, 5)):
+        for zeros in (None, structural):
+            law = CountLaw(mean, dispersion, zeros)
+            law.quantiles(levels)
+            law.crps(y)
+    z = np.array([[-np.inf, -40.0, 0.1, np.nan, 37.999, 38.0, 1e300, np.inf]]).T
+    shares, ends = rng.dirichlet(np.ones(3), 4).T, rng.uniform(0.5, 2, (3, 4))
+    for shape in (
+        Mixture.of(np.array([shares, rng.normal(size=(3, 4)), ends])),
+        Student(GRID[[0, 3, 5, -1]]),
+    ):
+        shape.below(z + np.zeros(4))
+        shape.scaled_density(z + np.zeros(4))
+    for size, grow in ((1, 0.45), (30, 0.45), (5, 0.7)):
+        draws = random_draws(size, size, grow=grow, leaf_sd=3e8)
+        assert unpack(pack(draws)) == draws
+        assert depths(draws).max() > 0 or size == 1
+        values = rng.normal(size=(size, 2))
+        sums = rng.integers(-90, 90, (size, 70), dtype=np.int32)
+        terms = rng.normal(size=(2, 70))
+        request = Request.check([0.5, 0.99], "predictive", None)
+        noise = AlikeNoise(rng.uniform(0.5, 2, size), 0.0, 0.1)
+        IntervalFigures((70,), request).fill_lines(slice(None), sums, Lines(values, terms), noise)
+        add_lines(sums.astype(float), values, terms)
+        soft_draws(rng, size)
+    codes = rng.integers(0, 256, (2, 33), dtype=np.uint8)
+    for outcomes in (rng.normal(size=33), np.full(33, np.nan)):
+        held_out_residuals(codes, None, outcomes, np.ones(33))
+    find_examples(codes[0], 33, np.empty((256, 8), np.int32))
+    print("all answered")
+
+
+def soft_draws(rng, size):
+    """Predict with random soft trees, one in each draw, of up to five splits."""
+    shapes = [[False], [True, False, False], [True, True, False, True, False, False, False]]
+    trees = [shapes[number % 3] for number in range(size)]
+    is_split = np.array([node for tree in trees for node in tree])
+    splits, leaves = int(is_split.sum()), int((~is_split).sum())
+    draws = SoftDraws.from_parts(
+        num_trees=1, sharpness=0.1, sigma=np.ones(size), log_weight=np.zeros(size), is_split=is_split,
+        threshold=rng.uniform(size=splits), direction=rng.dirichlet(np.ones(3), splits),
+        value=rng.normal(size=(leaves, 2)),
+    )  # fmt: skip
+    SoftEnsemble(draws, 3).values(rng.uniform(size=(4, 3)), np.arange(size))
+
+
+def fits():
+    """Fit every kind of model shortly, by every method, and predict."""
+    for case in fit_digests.CASES:
+        with TemporaryDirectory() as folder:
+            fit_digests.digests(case, Path(folder))
+    print("all fitted")
+
+
 def go(data, pieces):
     """Run one chain in pieces, each resumed from a checkpoint."""
     chain = Chain.start(data, 0)
@@ -92,11 +166,19 @@ def test_bounds(tmp_path):
     assert int(checked_run("exercise", tmp_path).split()[-1]) > 256
 
 
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_fits_stay_within_bounds(tmp_path):
+    """Kernels of every method and family stay within their arrays."""
+    assert "all fitted" in checked_run("fits", tmp_path)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_answers_stay_within_bounds(tmp_path):
-    """Kernels that go down stored trees stay within their arrays; a planted fault is detected."""
+    """Kernels of answers stay within their arrays, whatever reaches them; a planted fault is detected."""
     assert "found" in checked_run("answer", tmp_path)
+    assert "all answered" in checked_run("answer_by_parts", tmp_path)
 
 
 def test_passes_stay_within_bounds():

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 LEAST = 1e-6  # share of a component that counts
 CLOSE = 1e-6  # of shares to a sum of 1
+LARGEST = 1e150  # mean or sd, and one over an sd: their squares are still finite
 
 
 def are_components(parts: Floats) -> bool:
     """Tell whether shares, means and sds, [3, component, ..], are those of mixtures."""
     share, mean, sd = parts
-    right = np.all(np.isfinite(mean)) and np.all((sd > 0) & np.isfinite(sd)) and np.all(share >= 0)
+    right = np.all(np.abs(mean) <= LARGEST) and np.all((sd >= 1 / LARGEST) & (sd <= LARGEST))
+    right = right and np.all(share >= 0)
     return bool(right and np.all(np.abs(share.sum(axis=0) - 1) < CLOSE))
 
 
@@ -99,16 +101,19 @@ class Mixture:
             np.ascontiguousarray(part.reshape(len(part), count).T)
             for part in (self.share, self.mean, 1 / self.sd)
         )
-        values = np.empty(full)
+        values, z = np.empty(full), np.array(np.broadcast_to(z, full), np.float64, order="C")
+        unknown = np.isnan(z)
+        z[unknown] = 0.0  # a number that no table lacks
         warm("mixtures")
         kernel(
-            np.array(np.broadcast_to(z, full), np.float64, order="C").reshape(-1),
+            z.reshape(-1),
             np.array(place, np.int64, order="C").reshape(-1),
             share,
             mean,
             inverse,
             values.reshape(-1),
         )
+        values[unknown] = np.nan
         return values
 
     def around(self, q: float) -> tuple[Floats, Floats]:
