@@ -10,13 +10,15 @@ import hashlib
 import hmac
 import ipaddress
 import logging
+import re
 import socket
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
-from urllib.parse import urlsplit, urlunsplit
+from http import HTTPStatus
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 from sqlalchemy import Engine
@@ -31,6 +33,8 @@ DEADLINE = 10.0  # seconds for a delivery: the name, the connection, the head of
 PLACES, OF_OWNER = 8, 4  # deliveries at once, and of one owner
 LINGER = 2.0  # seconds for which the sender waits for more
 PAUSE = 0.2
+MOST_LINES, LINE_BYTES = 200, 8192  # of the head of a response, and of what is sent before it
+STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})\b")
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 PUBLIC = ipaddress.ip_network("2000::/3")  # of IPv6: the rest is unallocated, local, or translated to IPv4
 RELAYS = ipaddress.ip_network("192.88.99.0/24")  # anycast of 6to4, withdrawn by RFC 7526
@@ -113,7 +117,7 @@ async def send(taken: Taken, networks: Collection[_Network]) -> tuple[str | None
         return f"It didn't answer within {DEADLINE:.0f} s.", False
     except RefusedAddressError as error:
         return str(error), False
-    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+    except (httpx.InvalidURL, OSError, ValueError) as error:
         return f"The connection failed ({type(error).__name__}).", False
 
 
@@ -124,20 +128,42 @@ async def _post(taken: Taken, networks: Collection[_Network]) -> tuple[str | Non
     inside = is_listed(address, networks)
     if parts.scheme != "https" and not inside:
         raise RefusedAddressError("Outside the allowed networks it must be https://.")
-    place = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-    url = urlunsplit((parts.scheme, place, parts.path or "/", parts.query, ""))
-    headers = signed(taken, int(time.time())) | {"host": parts.netloc}
-    client = httpx.AsyncClient(
-        trust_env=False, follow_redirects=False, verify=parts.scheme == "https", timeout=DEADLINE
-    )
-    async with client:
-        request = client.build_request("POST", url, content=taken.body.encode(), headers=headers)
-        request.extensions["sni_hostname"] = host
-        response = await client.send(request, stream=True)
-        await response.aclose()  # its body is nothing to us
-    if response.is_success:
+    target, body = httpx.URL(taken.url).raw_path, taken.body.encode()
+    headers = {"host": parts.netloc, "accept": "*/*", "content-length": str(len(body)), "connection": "close"}
+    lines = [f"{name}: {value}" for name, value in (headers | signed(taken, int(time.time()))).items()]
+    secured: dict[str, Any] = {}
+    if parts.scheme == "https":
+        secured = {"ssl": httpx.create_ssl_context(trust_env=False), "server_hostname": host}
+    reader, writer = await asyncio.open_connection(address, port, limit=LINE_BYTES, **secured)
+    try:
+        writer.write(b"POST %b HTTP/1.1\r\n%b\r\n\r\n%b" % (target, "\r\n".join(lines).encode(), body))
+        with suppress(ConnectionError):  # it may answer before it has read all
+            await writer.drain()
+        status = await _status(reader)
+    finally:
+        writer.transport.abort()
+    if status < HTTPStatus.MULTIPLE_CHOICES:
         return None, False
-    return f"It answered {response.status_code}.", response.status_code == httpx.codes.GONE
+    return f"It answered {status}.", status == HTTPStatus.GONE
+
+
+async def _status(reader: asyncio.StreamReader) -> int:
+    """Read the head of a response and return its status; the body is nothing to us.
+
+    A client of HTTP would read interim responses (100 Continue) without an end.
+    """
+    head: list[bytes] = []
+    for _ in range(MOST_LINES):
+        head.append((await reader.readline()).strip())
+        if head[-1]:
+            continue
+        found = STATUS.match(head[0])
+        if found is None:
+            break
+        if (status := int(found[1])) >= HTTPStatus.OK:
+            return status
+        head = []
+    raise ConnectionError
 
 
 async def run(engine: Engine, networks: Sequence[_Network], seconds: float) -> int:

@@ -19,6 +19,7 @@ class Receiver:
     url: str = ""
     status: int = 204
     seconds: float = 0.0  # before it answers
+    interim: int = 0  # responses before the one
     heard: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
 
 
@@ -40,6 +41,8 @@ def receiving() -> Iterator[Receiver]:
             body = self.rfile.read(int(self.headers["content-length"]))
             receiver.heard.append(({name.lower(): value for name, value in self.headers.items()}, body))
             time.sleep(receiver.seconds)
+            with contextlib.suppress(OSError):
+                self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n" * receiver.interim)
             self.send_response(receiver.status)
             self.send_header("Location", f"{receiver.url}/elsewhere")
             self.send_header("Content-Length", "0")

@@ -171,6 +171,18 @@ def test_redirects_are_not_followed_and_gone_is_for_good(client, database, recei
 
 
 @only("sqlite")
+def test_interim_answers_are_read_for_a_while(client, database, receiver):
+    """A few are no answer, and an attempt ends as failed when there are too many."""
+    webhook = add(client, receiver)
+    told = []
+    for receiver.interim in (3, 100_000):
+        client.post(f"/webhooks/{webhook['id']}/test")
+        assert send(database) == 1
+        told.append(log_of(client, webhook)[0]["told"])
+    assert told == [None, "The connection failed (ConnectionError)."]
+
+
+@only("sqlite")
 def test_after_a_rotation_two_secrets_sign_for_a_day(client, database, receiver):
     """New and former secret sign each delivery, until the day is over."""
     webhook = add(client, receiver)
