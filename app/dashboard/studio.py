@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, Lock, to_thread
 from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
 from app.dashboard.effects import Effects
+from app.services.errors import AbandonedError
 from app.services.explanations import diagnostics
 from app.services.fits import models
 from app.services.predictions.posterior_cache import Cache
@@ -57,7 +58,7 @@ class Studio:
     def __init__(self) -> None:
         self._prepared = threading.Event()
         self._kept: Cache[Drawn] = Cache(KEPT_BYTES)
-        self._one = CapacityLimiter(1)
+        self._one, self._thread = Lock(), CapacityLimiter(1)
 
     def prepare(self) -> None:
         """Import the drawing library in the background, which takes seconds, before the first chart."""
@@ -71,6 +72,11 @@ class Studio:
         """Return the chart with this key: `find` its data, then `paint` them, unless it is cached.
 
         Without a key the chart is not cached, here or in the browser.
+
+        Raises
+        ------
+        AbandonedError
+            The page was left before the chart's turn.
         """
         drawn = self._kept.peek(key) if key else None
         if drawn is None:
@@ -80,7 +86,10 @@ class Studio:
                 chart = Drawn(paint(picture))
                 return self._kept.get(key, lambda: chart) if key else chart
 
-            drawn = await to_thread.run_sync(draw, limiter=self._one)
+            async with self._one:
+                if await gate.request.is_disconnected():  # of a page that was left
+                    raise AbandonedError
+                drawn = await to_thread.run_sync(draw, limiter=self._thread)
         headers = HEADERS if key else HEADERS | {"Cache-Control": "no-store"}
         return Response(drawn.svg, media_type="image/svg+xml", headers=headers)
 

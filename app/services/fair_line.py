@@ -27,17 +27,19 @@ class Waiting(Generic[E]):
     owner: str
     most: int  # places that its owner may have
     turn: E
+    of_page: bool = False  # which a person looks at: the page asked for last is the one that is wanted
 
 
 class FairLine(Generic[E]):
     """Places, and the work that waits for one; the caller sees to it that one call at a time is made.
 
     A free place goes to the owner with the fewest; among equals, to the one whose last turn was longest ago.
+    Of an owner's work the oldest comes first, but what is for pages in the reverse order.
 
     Attributes
     ----------
     waiting
-        Work without a place, the oldest first.
+        Work without a place, in this order.
     taken
         Number of places by owner.
     """
@@ -51,7 +53,11 @@ class FairLine(Generic[E]):
 
     def join(self, work: Waiting[E]) -> None:
         """Add work; its turn has come at once if there is a place for its owner."""
-        self.waiting.append(work)
+        place = len(self.waiting)
+        if work.of_page:
+            earlier = (i for i, each in enumerate(self.waiting) if each.of_page and each.owner == work.owner)
+            place = next(earlier, place)
+        self.waiting.insert(place, work)
         self._admit()
 
     def leave(self, work: Waiting[E]) -> None:

@@ -156,9 +156,19 @@ function enliveSelects(part) {
 // Links to pages that take long to compute say that they work.
 function enliveSlow(part) {
   for (const link of part.querySelectorAll("a[data-slow]")) {
-    link.addEventListener("click", () => {
-      link.textContent = "Computing …";
-      link.setAttribute("aria-busy", "true");
+    const words = link.textContent;
+    let waiting = null;
+    link.addEventListener("click", (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return; // another tab or window
+      waiting = setTimeout(() => {
+        link.textContent = "Computing …";
+        link.setAttribute("aria-busy", "true");
+      }, 300); // ms
+    });
+    addEventListener("pageshow", () => {
+      clearTimeout(waiting);
+      link.textContent = words;
+      link.removeAttribute("aria-busy");
     });
   }
 }

@@ -21,6 +21,7 @@ from app.services.request_bodies import AskedOutcome
 from app.store.models import ModelHead
 from app.store.tables import SUCCEEDED, Model
 from sampler import Posterior
+from sampler.host.data import interrupt
 from sampler.host.posteriors import MOST_WORK as MOST
 
 FEWEST_DRAWS = 200  # of all chains: by fewer an answer isn't given unless they are asked for
@@ -140,6 +141,7 @@ def explain(predictor: Predictor, owner: str, model: str, question: Answering[T]
     InvalidRequestError, UnusableDataError, TooLargeError
         The question or its rows are invalid; names the field, or the column and row.
     """
+    interrupt.look()  # a page asks several questions, one after the other
     rows = question.sent_rows(predictor.max_rows)
     predictor = predictor.of_outcome(getattr(question, "outcome", None))
     head, posterior, present = predictor.lookup(owner, model)

@@ -25,8 +25,10 @@ from sampler.host.data import interrupt
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 WAIT_SECONDS = 5.0  # longest wait for a core before a 503
+PAGE_SECONDS = 60.0  # the same of a page or chart, which a person waits for while the browser says so
 MAX_WAITING = 100  # queued requests of an owner, each kept in memory
 RETRY_SECONDS = 2
+PAGES = "/ui/"
 # Work that takes longer is watched for its client's disconnect. Most predictions end earlier, and the tasks
 # that watch one would cost as much as its computation.
 UNWATCHED_SECONDS = 0.03
@@ -41,8 +43,10 @@ class SharedPlaces:
         self._wait_seconds = wait_seconds
 
     @asynccontextmanager
-    async def place(self, owner: str | None = None) -> AsyncIterator[None]:
+    async def place(self, owner: str | None = None, *, of_page: bool = False) -> AsyncIterator[None]:
         """Hold one of the places during a block, for the actor's owner or another name.
+
+        What a page shows waits longer, and before what its owner's earlier pages still wait for.
 
         Raises
         ------
@@ -50,14 +54,14 @@ class SharedPlaces:
             No place became free in time, or too many of the owner's requests wait for one.
         """
         owner = actor().owner if owner is None else owner
-        waiting = Waiting(owner, self._most, anyio.Event())
+        waiting = Waiting(owner, self._most, anyio.Event(), of_page)
         if sum(each.owner == owner for each in self._line.waiting) >= MAX_WAITING:
             raise _busy()
         self._line.join(waiting)
         try:
             if not waiting.turn.is_set():
                 try:
-                    with anyio.fail_after(self._wait_seconds):
+                    with anyio.fail_after(max(self._wait_seconds, PAGE_SECONDS * of_page)):
                         await waiting.turn.wait()
                 except TimeoutError:
                     if not waiting.turn.is_set():
@@ -85,8 +89,10 @@ class Gate(SharedPlaces):
         self._spare = None if self._cores < 2 else ThreadPoolExecutor(1, "spare")
         self._is_lent = False
 
-    async def run(self, work: Callable[[], T], request: Request | None = None) -> T:
+    async def run(self, work: Callable[[], T], request: Request | None = None, *, of_page: bool = False) -> T:
         """Run `work` in a thread and return its result; cancel it when the client of `request` disconnects.
+
+        That of a page waits as `place` says.
 
         Raises
         ------
@@ -98,8 +104,9 @@ class Gate(SharedPlaces):
         with self._turns.turn(), predict_inflight.track_inprogress():
             flag = interrupt.StopFlag()
             if request is None or self._is_free(actor().owner):
-                return await self._run(work, flag, request)
-            return await while_wanted(partial(self._run, work, flag), flag, request.receive)
+                return await self._run(work, flag, request, of_page=of_page)
+            waits = partial(self._run, work, flag, of_page=of_page)
+            return await while_wanted(waits, flag, request.receive)
 
     def run_here(self, work: Callable[[], T]) -> T:
         """Run `work` that takes about a millisecond at once, in the event loop; raise QuotaError as `run`."""
@@ -107,10 +114,15 @@ class Gate(SharedPlaces):
             return work()
 
     async def _run(
-        self, work: Callable[[], T], flag: interrupt.StopFlag, request: Request | None = None
+        self,
+        work: Callable[[], T],
+        flag: interrupt.StopFlag,
+        request: Request | None = None,
+        *,
+        of_page: bool,
     ) -> T:
         """Run `work` at a place; `request`, if given, is watched once the work has taken a while."""
-        async with self.place():
+        async with self.place(of_page=of_page):
             spare = self._lend()
 
             def flagged() -> T:
@@ -167,7 +179,8 @@ class GateOf:
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run `work` and return its result; raises as `Gate.run`."""
-        return await self.gate.run(work, self.request)
+        of_page = self.request.url.path.startswith(PAGES)
+        return await self.gate.run(work, self.request, of_page=of_page)
 
     def run_here(self, work: Callable[[], T]) -> T:
         """Run short work at once; see `Gate.run_here`."""

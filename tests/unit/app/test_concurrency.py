@@ -292,3 +292,32 @@ def test_work_alone_is_lent_a_thread():
         assert len(await gate.run(threads)) == 1  # it was given back
 
     anyio.run(main)
+
+
+def test_the_page_asked_for_last_is_next_and_waits_longer():
+    """Figures of pages wait beyond the limit of other work, and come before those of earlier pages alone."""
+    order: list[str] = []
+
+    async def main() -> None:
+        gate, go_on = Gate(1, wait_seconds=0.05), threading.Event()
+
+        async def ask(name: str, of_page: bool) -> None:
+            try:
+                await gate.run(partial(order.append, name), of_page=of_page)
+            except BusyError:
+                order.append(f"{name} is refused")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(gate.run, partial(go_on.wait, 20))
+            await anyio.wait_all_tasks_blocked()
+            for name in ("first page", "second page", "program", "third page"):
+                group.start_soon(ask, name, name != "program")
+                await anyio.lowlevel.checkpoint()
+            with anyio.fail_after(60):
+                while not order:  # noqa: ASYNC110  nothing tells of the refusal
+                    await anyio.sleep(0.01)
+            go_on.set()
+
+    anyio.run(main)
+
+    assert order == ["program is refused", "third page", "second page", "first page"]
