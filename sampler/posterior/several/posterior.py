@@ -507,6 +507,15 @@ class SeveralPosterior:
         """Pickle the posterior as its model file, without the training rows."""
         return SeveralPosterior.from_bytes, (self.to_bytes(),)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Say of what one outcome answers where to ask it."""
+            fault = f"a posterior of several outcomes has no {name}"
+            if hasattr(Posterior, name) and not name.startswith("_"):
+                fault += f": ask one of them, as posterior[{self.outcomes[0]!r}].{name}"
+            raise AttributeError(fault)
+
     def __repr__(self) -> str:
         columns = ", ".join(column.name for column in self.header.schema.columns)
         return (

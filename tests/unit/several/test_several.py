@@ -1,6 +1,7 @@
 """Several outcomes at once: fits, answers, files and refusals."""
 
 import pickle
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -41,6 +42,14 @@ def test_finds_the_correlation(posterior):
     assert 50 < posterior["b"].sigma.mean() < 200
     covariances = posterior.covariances
     assert np.allclose(covariances[:, :, 1, 1], posterior["b"].sigma ** 2)
+
+
+def test_what_one_outcome_answers_is_named(posterior):
+    """An attribute of the posterior of one outcome is an error that says where it is."""
+    with pytest.raises(AttributeError, match=re.escape("posterior['a'].plot")):
+        _ = posterior.plot
+    with pytest.raises(AttributeError, match=r"has no nothing$"):
+        _ = posterior.nothing
 
 
 def test_given_another_outcome(posterior):
