@@ -33,6 +33,7 @@ def run_worker(settings: Settings) -> None:
     enter(context)
     _refuse_other_schema(settings)
     _load_kernels()
+    _announce(settings)
     worker, dispatcher = _make_worker(context)
     worker.start()
     dispatcher.stop()
@@ -71,6 +72,12 @@ def _load_kernels() -> None:
     # What is loaded now stays: without this the first collection of each child would copy all of its pages.
     gc.collect()
     gc.freeze()
+
+
+def _announce(settings: Settings) -> None:
+    from worker.fits.tracking import announce  # noqa: PLC0415
+
+    announce(settings)
 
 
 def _make_worker(context: Context) -> tuple[Any, Dispatcher]:

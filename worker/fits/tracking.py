@@ -2,8 +2,10 @@
 
 import logging
 import os
+from importlib.util import find_spec
 from typing import Any
 
+from app.settings import Settings
 from app.store import draws, models
 from app.store.engine import session_scope
 from app.store.tables import SUCCEEDED, Json, Model
@@ -21,6 +23,19 @@ CALM = {
 }
 LONGEST_VALUE = 500  # characters of a parameter
 MOST_VALUES = 100  # parameters of a request
+
+
+def announce(settings: Settings) -> None:
+    """Say at a worker's start whether fits will be logged to a tracking server, or what that lacks."""
+    if not settings.mlflow_tracking_uri:
+        return
+    if find_spec("mlflow") is None:
+        log.error(
+            "BARTSERVE_MLFLOW_TRACKING_URI is set, but this worker lacks mlflow-skinny, so no fit will be "
+            'logged: install "bartserve[mlflow]" where workers run, or leave the setting out.'
+        )
+    else:
+        log.info("Fits that succeed will be logged to the tracking server of MLflow.")
 
 
 def log_fit(context: Context, model_id: str) -> None:

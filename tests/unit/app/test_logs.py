@@ -10,7 +10,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.logging import FIELDS, JsonLines, TextLines, bound
+from app.settings import Settings
 from app.store.engine import make_engine
+from worker.fits.tracking import announce
 
 
 def record(message: str, *arguments: object, error: bool = False, **extra: object) -> logging.LogRecord:
@@ -84,3 +86,14 @@ def test_warnings_of_libraries_are_lines_as_others():
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     (line,) = ended.stderr.splitlines()
     assert "no glyph" in json.loads(line)["message"]
+
+
+@pytest.mark.parametrize(("uri", "says"), [(None, []), ("http://runs.example", ["so no fit will be logged"])])
+def test_a_worker_says_at_its_start_what_it_lacks(monkeypatch, caplog, uri, says):
+    """A tracking server without its package is an error in the log before the first fit, with what to do."""
+    monkeypatch.setitem(sys.modules, "mlflow", None)  # as where it isn't installed
+    announce(Settings(mlflow_tracking_uri=uri))
+    assert len(caplog.messages) == len(says)
+    for words, message in zip(says, caplog.messages, strict=True):
+        assert words in message
+        assert "bartserve[mlflow]" in message
