@@ -52,7 +52,7 @@ def create_key(
     name: Annotated[str, typer.Option(help="The name of the key.")],
     owner: Annotated[
         str | None,
-        typer.Option(help="The owner: keys of one owner share all objects. Default: the name."),
+        typer.Option(help="The owner: keys of one owner share all objects, no others. Default: the name."),
     ] = None,
     scope: Annotated[
         list[str],
@@ -70,6 +70,12 @@ def create_key(
     with _session() as session:
         new = service.create(session, name=name, owner=owner, scopes=scope, lasts=expires)
     _show(new)
+    if owner is None:
+        typer.echo(
+            f"Its owner is {name}, like its name: it shares datasets and models with other keys of "
+            f"that owner alone (--owner {name}).",
+            err=True,
+        )
 
 
 @app.command("list")

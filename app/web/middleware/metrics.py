@@ -42,9 +42,10 @@ class Measured:
 
 def _record(scope: Scope, status: int, seconds: float) -> None:
     route = getattr(scope.get("route"), "path", None) or NO_ROUTE
-    method = scope["method"] if route != NO_ROUTE else "(any)"
-    metrics.requests.labels(route, method, str(status)).inc()
-    metrics.request_seconds.labels(route, method).observe(seconds)
+    method = scope["method"]
+    label = method if route != NO_ROUTE else "(any)"  # bounded, whoever sends what without a key
+    metrics.requests.labels(route, label, str(status)).inc()
+    metrics.request_seconds.labels(route, label).observe(seconds)
     problem = scope.get(PROBLEM)
     if problem is not None and scope["method"] == "POST":
         if route in {"/datasets", "/ui/datasets"}:

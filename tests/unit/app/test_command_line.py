@@ -77,7 +77,8 @@ def test_keys_and_settings_as_json(tmp_path, monkeypatch):
     url = f"sqlite:///{tmp_path / 'keys.db'}"
     monkeypatch.setenv("BARTSERVE_DATABASE_URL", url)
     schema.migrate(url)
-    run("keys", "create", "--name", "ann", "--expires", "90d")
+    made = run("keys", "create", "--name", "ann", "--expires", "90d")
+    assert "--owner ann" in made.stderr, "whose objects it shares"
     (key,) = json.loads(run("keys", "list", "--json").stdout)
     assert (key["name"], key["state"], key["last_used_at"]) == ("ann", "in force", None)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00", key["expires_at"])

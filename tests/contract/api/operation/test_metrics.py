@@ -92,9 +92,10 @@ def test_every_promised_name_is_there_and_labels_are_few(client, settings, count
     assert not [v for v in values if re.search(r"(mdl|ds|prd|un)_[0-9a-f]", v)]
 
 
-def test_requests_count_by_template(client):
-    """Requests are labelled by route template; those without a route share one label."""
+def test_requests_count_by_template(client, caplog):
+    """Requests are labelled by route template; those without a route share one, and log their method."""
     before = read(client)
+    caplog.set_level("INFO", "app.api.requests")
     for number in range(3):
         client.get(f"/models/mdl_{number:020x}")
         client.get(f"/nowhere/{number}")
@@ -108,6 +109,7 @@ def test_requests_count_by_template(client):
     assert grown(route="/models/{model_id}", method="GET", status="404") == 3
     assert grown(route="(none)", status="404") == 3
     assert not [labels for _, labels in after if "nowhere" in str(labels)]
+    assert caplog.messages.count("GET (none) 404") == 3
 
 
 def test_predictions_and_the_cache_are_counted(client, settings):
