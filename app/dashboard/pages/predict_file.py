@@ -113,7 +113,8 @@ async def predict_file(
         sent = SentRows(file=(received.file, reading), keep=[EVERY])
         answer = predictor.predict(owner, model_id, PredictionOptions(level=level), sent)
         if form_of_answer in DOWNLOADS:
-            digits: Digits = "rounded" if text(form, "digits") == "rounded" else "full"
+            is_read = "csv" in form_of_answer and text(form, "digits") == "rounded"  # by people
+            digits: Digits = "rounded" if is_read else "full"
             return _download(answer, received.filename, form_of_answer, digits)
         preview = preview_of(answer, received.filename, level)
         of = text(form, "totals")

@@ -243,6 +243,7 @@ def test_a_download_suits_the_program_that_wrote_the_models_file(browser, client
     page, _ = german(browser, client, settings)
     shown = page_of(browser.get(f"{page}/predict"))
     assert "CSV with semicolons and decimal commas" in shown.words
+    assert "checked" in next(each for each in shown.controls if each["name"] == "digits")
     file = {"file": ("neu.csv", "flaeche;seit;lage\n50,5;2/13/2024;B\n")}
     sent = browser.post(f"{page}/predict", data={"as": "csv-model", "digits": "rounded"}, files=file)
     head, row = sent.content.decode("utf-8-sig").replace('"', "").splitlines()
