@@ -497,12 +497,17 @@ ALL_SETTINGS: dict[str, Setting] = {  # by name; entries of prior, search and st
     "missing_target": MISSING_TARGET,
 }
 LABELS = {name: setting.form.label for name, setting in ALL_SETTINGS.items() if setting.form is not None}
+IN_WORDS = LABELS | {"partial_dependence": "the partial dependence"}
 
 
 def labelled(text: str) -> str:
-    """Replace settings as programs write them, ``num_chains=8``, by the labels of their form fields."""
-    return re.sub(
+    """Replace settings as programs write them, ``num_chains=8`` or its name alone, by labels of form fields.
+
+    Words in parentheses that are for programs alone are left out.
+    """
+    text = re.sub(
         r"\b([a-z_]+)=([\w-]+(?:\.\d+)?)",
         lambda found: f"{LABELS[found[1]]}: {found[2]}" if found[1] in LABELS else found[0],
-        text,
+        re.sub(r" \((?:new_rows|propensity_overfits)\)", "", text),
     )
+    return re.sub(r"(?<![\w'])[a-z]+_[a-z_]+(?![\w'(])", lambda found: IN_WORDS.get(found[0], found[0]), text)

@@ -11,6 +11,9 @@ ACCEPT = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 SVG = "{http://www.w3.org/2000/svg}"
 POLICY = "default-src 'self'; object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 OWN = re.compile(r"(/[^/]|/$|\?|#)")  # a URL on this service
+# Values as programs write them, names of settings and fields, and JSON.
+OF_PROGRAMS = re.compile(r"\b(?:None|null|nan|NaN|True|False|undefined)\b|\w*[a-z]_[a-z]\w*|[\[{][\"']")
+IDS = re.compile(r"(?:mdl|ds|std|set|key|wh)_\w+|by_class")  # and what people type into a form
 VOID = {"meta", "link", "input", "img", "source", "br", "rect", "path", "circle", "progress"}
 
 
@@ -30,6 +33,7 @@ class Page(HTMLParser):
     tags: list[str] = field(default_factory=list)
     inside: list[str] = field(default_factory=list)
     words: str = ""
+    prose: str = ""  # of them those outside of code
 
     def __post_init__(self) -> None:
         HTMLParser.__init__(self)
@@ -72,6 +76,13 @@ class Page(HTMLParser):
     def handle_data(self, data) -> None:
         if not self.inside or self.inside[-1] not in {"script", "style"}:
             self.words += data
+            if not {"pre", "code"} & {*self.inside}:
+                self.prose += data
+
+    def words_of_programs(self) -> list[str]:
+        """Return passages that people would read with values or names of programs in them."""
+        prose = IDS.sub("", self.prose)
+        return [prose[max(each.start() - 60, 0) : each.end() + 30] for each in OF_PROGRAMS.finditer(prose)]
 
 
 def page_of(response: httpx.Response, status: int = 200) -> Page:

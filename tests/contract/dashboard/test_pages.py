@@ -8,7 +8,7 @@ from app.store import events
 from app.store.engine import session_scope
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.databases import only
-from tests.support.html_page import page_of
+from tests.support.html_page import Page, page_of
 from tests.support.models.fitted_models import SMALL, fitted
 
 HOSTILE = "\"><script>alert(1)</script>'{{7*7}}<img src=x onerror=alert(1)>"
@@ -52,6 +52,8 @@ def test_every_page_that_links_lead_to_is_there(browser, client, settings):
         f"/ui/models/new?dataset={model['dataset_id']}",
     ):
         assert path in pages
+    told = {path: words for path, text in pages.items() if (words := Page(text).words_of_programs())}
+    assert not told
 
 
 def test_an_empty_service_says_how_to_begin(browser):

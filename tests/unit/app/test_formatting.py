@@ -15,6 +15,10 @@ def test_settings_are_named_as_on_the_form():
     """Advice for programs is shown with the labels of the form's fields; other text stays."""
     advice = "pool more chains (num_chains=8), or thin 14 times; noise=forest, zip=3"
     assert labelled(advice) == "pool more chains (Chains: 8), or thin 14 times; Noise: forest, zip=3"
+    advice = "overfits (propensity_overfits), by (a_b): raise num_draws, not 'num_draws' or num_draws_x"
+    assert (
+        labelled(advice) == "overfits, by (a_b): raise Kept draws per chain, not 'num_draws' or num_draws_x"
+    )
 
 
 @pytest.mark.parametrize(
