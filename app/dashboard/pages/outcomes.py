@@ -82,7 +82,7 @@ def _page(
         **frame,
         **{"error": None, "told": ""} | more,
         outcomes=outcomes,
-        version=f"{outcomes.rows}-{outcomes.era}-{outcomes.updated_at:%Y%m%d%H%M%S%f}"
+        weeks_version=f"{outcomes.rows}-{outcomes.era}-{outcomes.updated_at:%Y%m%d%H%M%S%f}"
         if outcomes.updated_at
         else "",
         snippets=snippets.ask(request, f"/models/{model_id}/outcomes", snippets.call("outcomes", model_id)),

@@ -1,5 +1,7 @@
 """The tab of a model's outcomes: its words, chart, buttons, and the notices of an alarm elsewhere."""
 
+from importlib.metadata import version
+
 from tests.support.api_calls import table
 from tests.support.databases import only
 from tests.support.html_page import page_of
@@ -21,6 +23,8 @@ def test_outcomes_are_shown_by_week_and_lead_on(browser, client, settings):
     empty = page_of(browser.get(path))
     assert "bartserve outcomes report mine" in empty.words
     assert "Recalibrate" not in empty.words
+    assert "intervals can follow the outcomes by themselves, each week" in empty.words
+    assert f"/ui/models/{model['id']}#calibrate" in empty.links
     page_of(browser.get(f"/ui/models/{model['id']}/charts/outcomes.svg"), 404)
     body = {"rows": outcomes(60, shift=2.0), "key": "id"}
     report = client.post("/models/mine/outcomes", json=body).json()
@@ -30,6 +34,7 @@ def test_outcomes_are_shown_by_week_and_lead_on(browser, client, settings):
     assert "chance allows" in page.words
     (week,) = client.get("/models/mine/outcomes").json()["weeks"]
     assert week["week"] in page.words
+    assert f"<li>bartserve {version('bartserve')}</li>" in page.text
     chart = browser.get(f"/ui/models/{model['id']}/charts/outcomes.svg?v=1")
     assert (chart.status_code, chart.headers["content-type"]) == (200, "image/svg+xml")
     assert "beyond chance" in chart.text or "<path" in chart.text
