@@ -22,7 +22,7 @@ from app.services.explanations.joint import JointBody
 from app.services.explanations.shap_values import ShapBody
 from app.services.explanations.survival import SurvivalBody, SurvivalView
 from app.services.predictions.options import PredictionOptions
-from app.services.predictions.predict_rows import Predictor, usual_interval
+from app.services.predictions.predict_rows import Predictor, has_row_diagnostics, usual_interval
 from app.services.predictions.row_form import row_form
 from app.services.predictions.rows import SentRows
 from app.web.dependencies import OutcomePredictor, Owner, TheGate
@@ -123,8 +123,9 @@ def _predicted(
     try:
         values["row"] = form.row_of(columns, cells)
         if submitted:
+            enough = has_row_diagnostics(model.draws)
             asked = {
-                "answer": PredictionOptions(level=LEVELS, interval=interval, mcse=True, rhat=True),
+                "answer": PredictionOptions(level=LEVELS, interval=interval, mcse=enough, rhat=enough),
                 "credible": PredictionOptions(level=LEVELS, interval="credible"),
             }
             if model.calibration is not None:

@@ -287,3 +287,8 @@ def translating_sampler_errors() -> Iterator[None]:
 def usual_interval(settings: Mapping[str, Any]) -> Literal["predictive", "credible"]:
     """Name the kind of interval that a model with such settings gives unless told otherwise."""
     return FAMILIES[str(settings.get("family", "gaussian"))].usual_interval
+
+
+def has_row_diagnostics(draws: int) -> bool:
+    """Tell whether R-hat and Monte Carlo errors of rows are known by so many draws per chain."""
+    return row_diagnostics.is_known(draws)

@@ -75,7 +75,8 @@ def growth(style: ChartStyle, curves: Mapping[str, Any]) -> Any:
     for panel, title in ((left, "R-hat"), (right, "Effective draws")):
         panel.set_title(title)
         label_axes(panel, "kept draws of each chain")
-        panel.legend(loc="best")
+        if panel.lines:  # of very few draws nothing is known
+            panel.legend(loc="best")
     return axes
 
 

@@ -128,6 +128,7 @@ def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
         | {
             "features": [column.name for column in columns],
             "columns": {column.name: column.kind for column in columns},
+            **posterior.header.roles,
             **({"groups": [column.name for column in groups], "num_groups": num_groups} if groups else {}),
             **({"slopes": list(slopes)} if slopes else {}),
             **({"num_arms": len(arms)} if len(arms) > 2 else {}),
