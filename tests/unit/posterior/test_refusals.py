@@ -10,6 +10,8 @@ import pytest
 
 from sampler import DataWarning, Posterior, SettingsError, fit
 from sampler.posterior.refusals import KINDS, REFUSALS, AskedOfLaw, refusal_of
+from sampler.posterior.several.stored import outcomes_of
+from sampler.posterior.untrusted import read_contents
 from tests.support import answer_digests, fit_digests
 
 ROWS = 60
@@ -24,7 +26,7 @@ TREATED = [
     for effects in ("bcf", "ps-bart", "plain")
     for treatment in ("two", "arms", *(["dose"] if family in ("gaussian", "probit") else []))
 ]
-MODELS = [*TREATED, *answer_digests.CASES, "noise-mixture", "monotone", "several"]
+MODELS = [*TREATED, *answer_digests.CASES, "noise-mixture", "monotone", "several one", "several two"]
 
 
 def rows_of(name: str) -> dict:
@@ -55,9 +57,11 @@ def fitted(name: str) -> Posterior:
                 progress=False,
                 **short,
             )
-        if name == "several":
+        if name.startswith("several "):  # as the file of all outcomes has it
             X, y, _ = fit_digests.data("number")
-            return fit(X, {"one": y, "two": y[::-1]}, progress=False, **short)["two"]
+            joint = fit(X, {"one": y, "two": y[::-1]}, progress=False, **short)
+            outcomes = outcomes_of(read_contents(joint.to_bytes()).posterior)
+            return next(each for each in outcomes if each.header.schema.target.name == name.split()[1])
         if name not in TREATED:
             return fit_digests.fitted(name)
         family, effects, _ = name.split()
@@ -114,7 +118,9 @@ def questions(posterior: Posterior, rows: dict) -> list[tuple[tuple[AskedOfLaw, 
 
 def check(name: str) -> None:
     """Ask a kind of model everything, as its file has it: answers are finite, refusals those of the table."""
-    posterior = Posterior.from_bytes(fitted(name).to_bytes())
+    posterior = fitted(name)
+    if posterior.several is None:
+        posterior = Posterior.from_bytes(posterior.to_bytes())
     for of, ask in questions(posterior, rows_of(name)):
         refused = next(filter(None, (refusal_of(each, posterior.law) for each in of)), None)
         with warnings.catch_warnings():
@@ -126,8 +132,63 @@ def check(name: str) -> None:
                 ask()
         found = (str(error.value), error.value.field, error.value.code)
         assert found == (refused.sentence, refused.field, "not_applicable"), (name, of)
+    recompute(posterior, {name: values[:5] for name, values in rows_of(name).items()})
     if not refusal_of("usage by rows", posterior.law):
         assert posterior.inclusion(by="rows").mean == pytest.approx(recounted(posterior), abs=1e-12)
+
+
+def recompute(posterior: Posterior, rows: dict) -> None:
+    """Compute explanations again by predictions, or by leaves that plain Python goes to."""
+
+    def mean(**columns):
+        changed = rows | {name: [value] * 5 for name, value in columns.items()}
+        return posterior.predict(changed, ignore_extra=True).mean
+
+    if posterior.settings["method"] in ("smc", "dcc-tree"):
+        return  # whose explanations repeat draws in proportion to their weights, and predictions weigh them
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        point = posterior.partial_dependence("last", rows, {"last": [0.3]}).mean[0]
+        assert point == pytest.approx(mean(last=0.3).mean(axis=0), abs=1e-6)
+        contrast = posterior.contrast(rows, {"last": 0.2}, {"last": 0.9})
+        assert contrast.mean == pytest.approx(mean(last=0.2) - mean(last=0.9), abs=1e-6)
+        assert contrast.average.mean == pytest.approx(contrast.mean.mean(axis=0))
+        if posterior.law.effects is not None:
+            effects, column = posterior.effects(rows), posterior.header.beside["treatment"]
+            named = [arm if arm in ARMS else float(arm) for arm in (effects.arm, effects.against)]
+            one, other = (mean(**{column: arm}) for arm in named)
+            by_unit = effects.dose is not None and effects.dose.by_unit
+            unit = np.subtract(*named) if by_unit else 1.0
+            assert effects.mean == pytest.approx((one - other) / unit, abs=1e-4)
+        if refusal_of("shap", posterior.law):
+            return
+        shap = posterior.shap(rows, rows)
+    total = np.reshape(shap.base_values + shap.values.sum(axis=1), (5, -1))
+    assert total == pytest.approx(walked(posterior, posterior.encode(rows)), abs=1e-9)
+
+
+def walked(posterior: Posterior, coded) -> np.ndarray:
+    """Average what the forests to explain say of rows, [row, forest], over draws, in plain Python."""
+    law, totals = posterior.law, []
+    for forest in law.forests_to_explain()[1]:
+        trees, sums = forest.draws, np.zeros((forest.draws.num_draws, coded.num_rows))
+        for number, start in enumerate(trees.tree_start[:-1].tolist()):
+            for place, row in enumerate(coded.codes.T):
+                sums[number // trees.num_trees, place] += forest.leaf[reached(trees, start, row)]
+        if forest.slopes is not None:
+            sums += forest.slopes.values @ forest.slopes.terms_of(coded)
+        alike = law.weights.spaced(posterior.num_draws, len(sums))
+        totals.append(forest.offset + sums[alike].mean(axis=0))
+    return np.array(totals).T
+
+
+def reached(trees, node: int, row) -> int:
+    """Return the leaf that a row comes to."""
+    while (feature := int(trees.feature[node])) >= 0:
+        code = int(row[feature])
+        left = bool(trees.missing_left[node]) if code == 255 else code <= int(trees.cut[node])
+        node = node + 1 if left else below(trees, node + 1, row, (), (), follows=False)
+    return node
 
 
 def leaves(value) -> list:
