@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sampler.engines import load_code
 from sampler.errors import PackedError
 from sampler.methods import METHODS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sampler.settings import Settings
-    from sampler.storage.draws import Draws
-    from sampler.training import Training
-
+from sampler.settings import Settings
+from sampler.storage.draws import Draws
+from sampler.training import Training
 
 ROWS_OF_A_THREAD = 25_000  # fewer take about as long as the threads' waits for each other
 

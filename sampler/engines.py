@@ -5,15 +5,13 @@ Code is named rather than imported, so that an engine's kernels load only when o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sampler.moves import PARTICLE_GIBBS, RULE_DRAW
 from sampler.noise import NOISES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)

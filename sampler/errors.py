@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from unicodedata import normalize
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
 
 SettingsCode = Literal[
     "unknown", "not_accepted", "out_of_range", "too_large", "not_applicable", "contradiction", "unavailable"

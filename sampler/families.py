@@ -7,15 +7,13 @@ point of the group `bartserve.families` that names its `Family`.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.moves import PARTICLE_GIBBS, RULE_DRAW
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Target = Literal["numbers", "two", "classes", "ordered", "counts"]
 HYPERPRIORS = ("sparse", "k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta")

@@ -5,8 +5,11 @@ Slow imports are made when a fit begins, so that importing this module is fast.
 
 from __future__ import annotations
 
+import os
 import secrets
 import warnings
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +19,6 @@ from sampler.definitions.several import are_several
 from sampler.errors import DataWarning, SettingsError
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping, Sequence
-    from concurrent.futures import Executor
-
     from sampler.posterior.posterior import Posterior
 
 _OF_STUDIES = (

@@ -6,19 +6,15 @@ package adds a method by an entry point of the group `bartserve.methods` that na
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from sampler.engines import FILTER, FOREST, SEARCH, SOFT, TREE, Engine, load_code
 from sampler.errors import PackedError, SettingsError, suggestion
 from sampler.families import FAMILIES, Family
-from sampler.moves import CGM, GROW_PRUNE, MOVE_NAMES, MOVE_SETS, SOFT_MOVES, TREE_MOVES, WU
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from sampler.moves import MoveSets
+from sampler.moves import CGM, GROW_PRUNE, MOVE_NAMES, MOVE_SETS, SOFT_MOVES, TREE_MOVES, WU, MoveSets
 
 
 @dataclass(frozen=True)

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.data.binning import Grid
+from sampler.data.groupings import Groupings
+from sampler.data.schema import Schema
+from sampler.data.transform import Transform
+from sampler.data.treatment.design import EffectDesign
+from sampler.noise import NoiseChoice
+from sampler.storage.file_dialect import FileDialect
 from sampler.storage.model_header import REFERENCE_ROWS, Header
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.data.binning import Grid
-    from sampler.data.groupings import Groupings
-    from sampler.data.schema import Schema
-    from sampler.data.transform import Transform
-    from sampler.data.treatment.design import EffectDesign
-    from sampler.noise import NoiseChoice
-    from sampler.storage.file_dialect import FileDialect
-    from sampler.training import Training
+from sampler.training import Training
 
 
 @dataclass(frozen=True)

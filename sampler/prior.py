@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.definitions.design import Design
 from sampler.definitions.other_names import meant_setting
 from sampler.definitions.prior import PRIOR
 from sampler.errors import SettingsError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.definitions.design import Design
 
 MEDIAN_SIZE = 1.4826  # sd of normal noise over the median of its absolute values
 SUMMED_ROWS, READ_CELLS = 4096, 1 << 19  # at once, for a straight line

@@ -5,37 +5,29 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, as_completed, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Executor, Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from sampler.chains import needed_kernels, resume_chain, start_chain, use_cores
+from sampler.chains import AnyChain, needed_kernels, resume_chain, start_chain, use_cores
 from sampler.data.scalars import counted
 from sampler.errors import DataError, DataWarning, PackedError, SettingsError
 from sampler.interrupt import count_cores
 from sampler.kernels.jit import is_warm, warm
 from sampler.methods import check_extends
-from sampler.posterior.charts.fit_progress import progress_bars
+from sampler.posterior.charts.fit_progress import Report, progress_bars
 from sampler.posterior.core.progress import shown_bars
 from sampler.posterior.posterior import Posterior
 from sampler.posterior.several.posterior import SeveralPosterior
 from sampler.posterior.treated_posterior import Origin
 from sampler.preparation import prepare_again
+from sampler.prepared_fit import PreparedFit
 from sampler.settings import LIMITS, SETTINGS
 from sampler.storage.draw_codec import pack
-from sampler.storage.draws import concatenate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Executor, Future
-
-    from sampler.chains import AnyChain
-    from sampler.prepared_fit import PreparedFit
-    from sampler.storage.draws import Draws
-    from sampler.training import Training
-
-    Report = Callable[[int, AnyChain], None]
+from sampler.storage.draws import Draws, concatenate
+from sampler.training import Training
 
 P = ParamSpec("P")
 R = TypeVar("R")

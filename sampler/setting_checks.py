@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sampler.definitions.search import SEARCH
 from sampler.errors import SettingsError, suggestion
 from sampler.families import FAMILIES
+from sampler.methods import Method
 from sampler.moves import PARTICLE_GIBBS
 from sampler.noise import NOISES
-
-if TYPE_CHECKING:
-    from sampler.methods import Method
-
 
 NOT_NORMAL = [name for name, noise in NOISES.items() if not noise.is_normal]
 DIRECTIONS = {"increasing": 1, "decreasing": -1}  # of monotone features

@@ -30,22 +30,22 @@ try:
 except ImportError as error:  # pragma: no cover  # the development environment has it
     raise ImportError("sampler.sklearn needs scikit-learn 1.6 or newer: pip install scikit-learn") from error
 
+from collections.abc import Mapping, Sequence
+
+from numpy.typing import NDArray
+
 from sampler.data.convert import to_labels
 from sampler.data.rows import named_column
 from sampler.data.table import RawColumn, check_row_labels, read, read_column, row_labels
 from sampler.definitions.other_names import suggest_arguments
 from sampler.fitting import fit
 from sampler.methods import find_method
+from sampler.posterior.results.prediction import Prediction
+from sampler.posterior.results.survival import SurvivalCurves
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
     from sampler.posterior.core.intervals import Interval
     from sampler.posterior.posterior import Posterior
-    from sampler.posterior.results.prediction import Prediction
-    from sampler.posterior.results.survival import SurvivalCurves
 
 
 class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

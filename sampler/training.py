@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.data.groupings import Groupings
+from sampler.data.linear_terms import LinearTerms
+from sampler.data.treatment.dose import Dose
+from sampler.definitions.design import Design
 from sampler.errors import DataError, SettingsError
 from sampler.families import FAMILIES
 from sampler.noise import NOISES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from sampler.data.groupings import Groupings
-    from sampler.data.linear_terms import LinearTerms
-    from sampler.data.treatment.dose import Dose
-    from sampler.definitions.design import Design
-    from sampler.prior import Constants
-    from sampler.settings import Settings
+from sampler.prior import Constants
+from sampler.settings import Settings
 
 WEIGHT_BITS = 36  # for a weight times the number of rows; a residual takes up to 26 of 62
 LEAST_UNITS = 4  # smallest weight in units; rounding changes it by at most an eighth

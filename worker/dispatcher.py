@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from celery import Celery
-from kombu.connection import Connection  # noqa: TC002  annotations are read at run time
+from kombu.connection import Connection
 
 from app.settings import BELL_QUEUE, BELL_TASK
 from app.store import deletion, reserve

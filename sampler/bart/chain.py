@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.bart.checkpoint import (
     Reader,
@@ -33,7 +34,17 @@ from sampler.bart.kernels.forest_sweep import (
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT
 from sampler.bart.kernels.leaf_models.residual_bound import measure_bound
 from sampler.bart.kernels.probit import draw_latent_given
-from sampler.bart.kernels.state import BROKEN, GRID_LIMIT, KEEP, NEED, PREVIOUS, Schedule
+from sampler.bart.kernels.state import (
+    BROKEN,
+    GRID_LIMIT,
+    KEEP,
+    NEED,
+    PREVIOUS,
+    Forest,
+    KeptDraws,
+    Schedule,
+    Work,
+)
 from sampler.bart.kernels.steps.one_outcome import SWEEP_OUTCOME
 from sampler.bart.part import kernels_of
 from sampler.bart.particle_gibbs import Particles, are_used
@@ -53,14 +64,7 @@ from sampler.kernels.arrays import BYTE_LEAVES
 from sampler.kernels.jit import warm
 from sampler.moves import MOVE_NAMES
 from sampler.storage.draws import Draws
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.state import Forest, KeptDraws, Work
-    from sampler.training import Training
+from sampler.training import Training
 
 FIRST_LEAVES = 16  # room per tree; doubled when a tree needs more
 OUT_OF_GRID = "the chain left the grid of residuals: the prior is thousands of times wider than y"

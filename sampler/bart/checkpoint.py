@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sampler.bart.kernels.state import GRID_LIMIT, GROWABLE
+from sampler.bart.kernels.state import GRID_LIMIT, GROWABLE, Forest
 from sampler.errors import PackedError
-from sampler.kernels.arrays import ABSENT, BYTE_LEAVES, MISSING
+from sampler.kernels.arrays import ABSENT, BYTE_LEAVES, MISSING, Data
 from sampler.moves import MOVE_NAMES
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.state import Forest
-    from sampler.kernels.arrays import Data
-    from sampler.training import Training
+from sampler.training import Training
 
 MAGIC = b"BSC2"
 LARGEST = 1e100  # of a state's numbers

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.bart.intercepts import as_stumps
 from sampler.bart.kernels.steps import class_lines as kernels
 from sampler.bart.kernels.steps.class_lines import apply_lines, draw_lines
 from sampler.bart.linear_part import rotation_of
 from sampler.data.linear_terms import CLASS_FOREST
 from sampler.families import class_line_period
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.storage.draws import Draws
-    from sampler.training import LinearTraining
-
-    Floats = NDArray[np.float64]
+from sampler.storage.draws import Draws
+from sampler.training import LinearTraining
 
 GROUP = "class-lines"  # group of compiled kernels, see `sampler.kernels.groups`
 

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.bart.kernels.state import Forest, Work
 from sampler.bart.kernels.steps.forest_call import (
     SWEEP_FOREST,
     store_arguments,
 )
-from sampler.kernels.jit import address
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.kernels.arrays import Data
-    from sampler.kernels.jit import Kernel
+from sampler.kernels.arrays import Data
+from sampler.kernels.jit import Kernel, address
 
 GROUP = "forest-call"  # group of compiled kernels, see `sampler.kernels.groups`
 _SWEEP = ctypes.CFUNCTYPE(ctypes.c_double, *[ctypes.c_void_p] * 4)  # without the GIL

@@ -6,24 +6,20 @@ half-Cauchy, correlation matrices uniform; there is such a term for each column 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from sampler.bart import forest_call
 from sampler.bart.intercepts import SampledEffects
+from sampler.bart.kernels.leaf_models.normal import Normal
+from sampler.bart.kernels.state import Forest, Work
 from sampler.bart.kernels.steps import group_slopes as kernels
 from sampler.bart.kernels.steps.group_slopes import apply_effects
 from sampler.bart.linear_part import LinearSlopes
+from sampler.bart.part import HasParts
 from sampler.data.groupings import scalar_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sampler.bart.kernels.leaf_models.normal import Normal
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.bart.part import HasParts
-    from sampler.training import Training
+from sampler.training import Training
 
 GROUP = "group-slopes"  # group of compiled kernels, see `sampler.kernels.groups`
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.bart.kernels import hyperpriors as hyper
+from sampler.bart.kernels.leaf_models.normal import Normal
+from sampler.bart.kernels.particles.layout import Swarm
+from sampler.bart.kernels.state import Forest, Work
 from sampler.bart.particle_gibbs import FIRST_NODES, make_swarm
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.leaf_models.normal import Normal
-    from sampler.bart.kernels.particles.layout import Swarm
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.kernels.arrays import Data
-    from sampler.prior import Constants
-    from sampler.training import Training
-
-    Floats = NDArray[np.float64]
+from sampler.kernels.arrays import Data
+from sampler.prior import Constants
+from sampler.training import Training
 
 ROUNDING = 1e-6  # of a sum of shares
 GRID = 200  # points of theta, evenly spaced in theta / (theta + rho)

@@ -6,28 +6,22 @@ a term for each column of groups.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.bart import forest_call
+from sampler.bart.kernels.leaf_models.normal import Normal
+from sampler.bart.kernels.state import Forest, Work
 from sampler.bart.kernels.steps import intercepts as kernels
-from sampler.bart.part import ChainPart
+from sampler.bart.part import ChainPart, HasParts
 from sampler.data.groupings import FOREST, all_scalars, scalar_names
 from sampler.storage.draws import Draws
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.leaf_models.normal import Normal
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.bart.part import HasParts
-    from sampler.training import GroupTraining, Training
-
-    Floats = NDArray[np.float64]
+from sampler.training import GroupTraining, Training
 
 GROUP = "intercepts"  # group of compiled kernels, see `sampler.kernels.groups`
 

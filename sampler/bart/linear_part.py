@@ -7,31 +7,22 @@ y = slopes' z + f(x) + e, with terms z of the coded columns and slopes ~ Normal(
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from sampler.array_types import Floats
 from sampler.bart.forest_call import stored
+from sampler.bart.kernels.leaf_models.normal import Normal
 from sampler.bart.kernels.leaf_models.residual_bound import BOUND, measure_bound
-from sampler.bart.kernels.state import BROKEN, GRID_LIMIT
+from sampler.bart.kernels.state import BROKEN, GRID_LIMIT, Forest, Work
 from sampler.bart.kernels.steps import linear_part as kernels
 from sampler.bart.kernels.steps.linear_part import apply_slopes
-from sampler.bart.part import ChainPart
+from sampler.bart.part import ChainPart, HasParts
 from sampler.data.linear_terms import slope_names
 from sampler.kernels.jit import address, warm
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.leaf_models.normal import Normal
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.bart.part import HasParts
-    from sampler.training import LinearTraining, Training
-
-    Floats = NDArray[np.float64]
+from sampler.training import LinearTraining, Training
 
 GROUP = "linear"  # group of compiled kernels, see `sampler.kernels.groups`
 TAU = "slope_sd"

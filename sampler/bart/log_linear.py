@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.bart.kernels.leaf_models import log_linear
+from sampler.bart.kernels.leaf_models.log_linear import LogLinear
 from sampler.bart.kernels.leaf_models.log_linear_pass import TARGET, log_gamma, tabulate_log_gamma
 from sampler.bart.kernels.leaf_models.parts_pass import PARTS
+from sampler.bart.kernels.state import Forest
 from sampler.bart.kernels.steps import leaf_scale
 from sampler.kernels.jit import address
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.leaf_models.log_linear import LogLinear
-    from sampler.bart.kernels.state import Forest
-    from sampler.prior import Constants
-
-    Floats = NDArray[np.float64]
+from sampler.prior import Constants
 
 STEP = 2.0**-20  # grid step of the logarithms of leaf values, and of the probit forest of structural zeros
 MOST_LEAVES = 1 << 16

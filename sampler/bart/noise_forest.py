@@ -7,26 +7,19 @@ deviation that is drawn.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
-from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2
+from sampler.array_types import Floats
+from sampler.bart.kernels.leaf_models.log_linear import LogLinear
+from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, Normal
+from sampler.bart.kernels.state import Forest, Outcome
 from sampler.bart.kernels.steps import leaf_scale
 from sampler.bart.log_linear import LeafScale, gamma_prior, make_log_linear
 from sampler.families import LOG_LINEAR_KERNELS
 from sampler.noise import NOISE_TREES
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.leaf_models.log_linear import LogLinear
-    from sampler.bart.kernels.leaf_models.normal import Normal
-    from sampler.bart.kernels.state import Forest, Outcome
-    from sampler.settings import Settings
-    from sampler.training import Training
-
-    Floats = NDArray[np.float64]
+from sampler.settings import Settings
+from sampler.training import Training
 
 NAME = "precision"
 # Prior standard deviation of log s(x), s the noise's: uniform, on a grid evenly spaced in its logarithm. At

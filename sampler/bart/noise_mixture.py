@@ -7,11 +7,14 @@ sweep: nothing by row is state. The components are scalars of a draw.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2
+from sampler.array_types import Floats
+from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, Normal
+from sampler.bart.kernels.state import Outcome, Work
 from sampler.bart.kernels.steps.noise_mixture import (
     BLOCK,
     MEAN,
@@ -24,18 +27,7 @@ from sampler.bart.kernels.steps.noise_mixture import (
     take_out,
 )
 from sampler.noise import COMPONENTS, component_names
-from sampler.storage.draws import LEAF
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.leaf_models.normal import Normal
-    from sampler.bart.kernels.state import Outcome, Work
-    from sampler.storage.draws import Draws
-
-    Floats = NDArray[np.float64]
+from sampler.storage.draws import LEAF, Draws
 
 GROUP = "noise-mixture"  # group of compiled kernels, see `sampler.kernels.groups`
 CONCENTRATION = 1.0  # of the Dirichlet process that the mixture stands for

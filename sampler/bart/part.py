@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from numpy.typing import NDArray
+
+from sampler.array_types import Floats
 from sampler.bart import hyperpriors
+from sampler.bart.kernels.leaf_models.normal import Normal
+from sampler.bart.kernels.state import Forest, Outcome, Work
+from sampler.bart.state import ForestPlan
 from sampler.definitions.parts import PARTS
 from sampler.families import FAMILIES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.leaf_models.normal import Normal
-    from sampler.bart.kernels.state import Forest, Outcome, Work
-    from sampler.bart.state import ForestPlan
-    from sampler.kernels.arrays import Data
-    from sampler.storage.draws import Draws
-    from sampler.training import Training
-
-    Floats = NDArray[np.float64]
+from sampler.kernels.arrays import Data
+from sampler.storage.draws import Draws
+from sampler.training import Training
 
 
 class HasParts(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,14 +18,12 @@ from sampler.bart.kernels.particles.layout import (
     TREE,
     Swarm,
 )
+from sampler.bart.kernels.state import Forest
+from sampler.kernels.arrays import Data
 from sampler.kernels.jit import address
 from sampler.kernels.random import uniform
 from sampler.moves import PARTICLE_GIBBS
-
-if TYPE_CHECKING:
-    from sampler.bart.kernels.state import Forest
-    from sampler.kernels.arrays import Data
-    from sampler.settings import Settings
+from sampler.settings import Settings
 
 FIRST_NODES = 64  # room per particle, doubled when a tree needs more
 START_PARTICLES = 100

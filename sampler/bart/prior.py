@@ -6,13 +6,17 @@ The mathematics: docs/maths.md#leaf-prior, docs/maths.md#noise-prior.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from sampler.data.schema import Schema
+from sampler.definitions.design import Design
 from sampler.definitions.prior import ABSOLUTE
 from sampler.definitions.recipes import prior_of_recipe
 from sampler.errors import SettingsError
@@ -26,17 +30,8 @@ from sampler.prior import (
     estimate_sigma,
     range_of,
 )
-from sampler.training import LEAST_UNITS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
-    from sampler.data.schema import Schema
-    from sampler.definitions.design import Design
-    from sampler.settings import Settings
-    from sampler.training import Training
+from sampler.settings import Settings
+from sampler.training import LEAST_UNITS, Training
 
 GRID_BITS = 20  # grid steps in the range of y
 FINEST_BITS = 25  # a finer grid would leave a residual no room in its 32 bits

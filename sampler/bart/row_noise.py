@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sampler.array_types import Floats
 from sampler.bart import forest_call, noise_forest, noise_mixture, student
 from sampler.bart.forest_call import ForestCall
+from sampler.bart.kernels.leaf_models.log_linear import LogLinear
 from sampler.bart.kernels.leaf_models.log_linear_pass import TARGET, begin_precision, weigh
-from sampler.bart.kernels.leaf_models.normal import SIGMA2, UNIT
+from sampler.bart.kernels.leaf_models.normal import SIGMA2, UNIT, Normal
+from sampler.bart.kernels.state import Forest, Work
 from sampler.bart.noise_mixture import MixtureNoise, with_noise_mean
-from sampler.bart.part import ChainPart
+from sampler.bart.part import ChainPart, HasParts
 from sampler.bart.state import ForestPlan, make_data
 from sampler.bart.student import StudentScales
+from sampler.kernels.arrays import Data
 from sampler.noise import DEGREE_GRID, DEGREES, NOISE_TREES, NOISES, SCALE, SPREAD, component_names
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.leaf_models.log_linear import LogLinear
-    from sampler.bart.kernels.leaf_models.normal import Normal
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.bart.part import HasParts
-    from sampler.kernels.arrays import Data
-    from sampler.storage.draws import Draws
-    from sampler.training import Training
-
-    Floats = NDArray[np.float64]
+from sampler.storage.draws import Draws
+from sampler.training import Training
 
 PART = "noise"  # its name in `sampler.definitions.parts`
 WEIGHT_SUM_BITS = 36  # of the sum of the rows' weights; a residual takes up to 26 of 62

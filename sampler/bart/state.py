@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.bart.kernels import state
 from sampler.bart.kernels.leaf_models.residual_pass import FUSED
 from sampler.bart.kernels.leaf_models.weighted_pass import WEIGHTED
-from sampler.bart.kernels.state import Forest, KeptDraws, SharedSums
+from sampler.bart.kernels.state import Forest, KeptDraws, SharedSums, Work
 from sampler.bart.kernels.steps import monotone as in_order
 from sampler.bart.kernels.tree_prior import TreePrior
 from sampler.bart.kernels.tree_update import UPDATE_TREES
@@ -20,15 +22,8 @@ from sampler.kernels.groups import MOVES as COMPILED
 from sampler.kernels.jit import address
 from sampler.kernels.shared.team import DONE, LINE, MEMBERS, NUM_STEPS, Team
 from sampler.moves import MOVE_NAMES, MOVES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.state import Work
-    from sampler.settings import Settings
-    from sampler.training import Training
+from sampler.settings import Settings
+from sampler.training import Training
 
 DEPTHS = 64  # tabled depths of the tree prior
 

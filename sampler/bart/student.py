@@ -7,21 +7,14 @@ nothing by row is state.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
-from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2
+from sampler.array_types import Floats
+from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, Normal
+from sampler.bart.kernels.state import Outcome, Work
 from sampler.bart.kernels.steps.student import draw_degrees, draw_scales, measure_errors
 from sampler.noise import DEGREE_GRID
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.leaf_models.normal import Normal
-    from sampler.bart.kernels.state import Outcome, Work
-
-    Floats = NDArray[np.float64]
 
 GROUP = "student"  # group of compiled kernels, see `sampler.kernels.groups`
 EVERY = 5  # iterations from one draw of the degrees to the next

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.cart import state as arrays
 from sampler.cart.kernels import state
@@ -15,12 +16,8 @@ from sampler.errors import PackedError
 from sampler.kernels.arrays import MISSING
 from sampler.kernels.jit import warm
 from sampler.storage import tree_checkpoint as checkpoint
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.storage.draws import Draws
-    from sampler.training import Training
+from sampler.storage.draws import Draws
+from sampler.training import Training
 
 MOVES = ("grow", "prune", "change", "swap", "restructure")
 

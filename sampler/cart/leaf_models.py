@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sampler.cart.kernels.state import CLASSES, MEAN_SHIFT, MEAN_VARIANCE
 from sampler.cart.prior import tree_constants
 from sampler.methods import METHODS
-
-if TYPE_CHECKING:
-    from sampler.settings import Settings
-    from sampler.training import Training
+from sampler.settings import Settings
+from sampler.training import Training
 
 
 def leaf_model(settings: Settings) -> int:

@@ -6,11 +6,14 @@ The mathematics: docs/maths.md#single-trees.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.definitions.design import Design
 from sampler.errors import DataError
 from sampler.prior import (
     SIGMA_FLOOR,
@@ -20,15 +23,8 @@ from sampler.prior import (
     estimate_sigma,
     range_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from sampler.definitions.design import Design
-    from sampler.settings import Settings
-    from sampler.training import Training
+from sampler.settings import Settings
+from sampler.training import Training
 
 GRID_BITS = 20  # bits of the largest outcome, so that the squares of 4 million rows add up in 64 bits
 MOST_ROWS = 1 << 22

@@ -8,7 +8,8 @@ start").
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from sampler.families import FAMILIES, class_line_period
 from sampler.methods import METHODS
@@ -17,9 +18,6 @@ from sampler.posterior.stop_rules import next_look
 from sampler.preparation.encode import KEPT_CELLS
 from sampler.preparation.quick_choice import MOST_CELLS
 from sampler.preparation.quick_regression import MOST_TERMS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Per tree update, and per row of it, by move. `rule` comes on top of the others; a restructure searches for
 # every new split of each node, with a particle at every row of the tree.

@@ -7,8 +7,9 @@ the finish it holds all draws. `benchmarks/fit_cost.py` measures all of this.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sampler.costs.durations import (
     TUNED,
@@ -19,15 +20,11 @@ from sampler.costs.durations import (
     num_forests,
     prepare_seconds,
 )
+from sampler.data.columns import ColumnSummary
 from sampler.data.splits.split_plan import FOLDS
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.noise import AUTO, CONSTANT, HEAVIEST, NOISE_TREES, NOISES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from sampler.data.columns import ColumnSummary
 
 MIB = 1024 * 1024
 # Bytes, measured and rounded up:

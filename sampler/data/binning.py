@@ -7,12 +7,10 @@ of a missing value is 255.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 Cuts = Literal["quantile", "uniform", "mixed"]
 MAX_CUTS = 254

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.scalars import BEYOND, days_to_text, text_to_days
-from sampler.data.table import read
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from numpy.typing import NDArray
-
-    from sampler.data.table import RawColumn
+from sampler.data.table import RawColumn, read
 
 ColumnKind = Literal["number", "boolean", "category", "text", "date", "unusable"]
 LARGEST_ID = 2.0**64  # larger numbers are measurements rather than identifiers

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unicodedata import normalize
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.columns import is_number
 from sampler.data.scalars import (
@@ -22,15 +24,9 @@ from sampler.data.scalars import (
     text_to_days,
     type_of_cell,
 )
+from sampler.data.schema import FeatureKind
+from sampler.data.table import RawColumn
 from sampler.errors import DataProblem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from numpy.typing import NDArray
-
-    from sampler.data.schema import FeatureKind
-    from sampler.data.table import RawColumn
 
 PLAIN = re.compile(
     r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"

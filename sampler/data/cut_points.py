@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sampler.data.binning import MAX_CUTS, Grid, cuts_between, distinct_values, spread
+from sampler.data.binning import MAX_CUTS, Cuts, Grid, cuts_between, distinct_values, spread
+from sampler.data.schema import Schema
+from sampler.definitions.design import Design
 from sampler.definitions.prior import SCHEMES
 from sampler.errors import SettingsError
 from sampler.methods import METHODS
+from sampler.settings import Settings
 
 GRID_POINTS = 19  # points at which a feature's effect is evaluated by default
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from numpy.typing import NDArray
-
-    from sampler.data.binning import Cuts
-    from sampler.data.schema import Schema
-    from sampler.definitions.design import Design
-    from sampler.settings import Settings
 
 
 def choose_grid(

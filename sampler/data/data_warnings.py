@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.columns import MAX_LEVELS
 from sampler.data.groupings import may_group
 from sampler.data.repeated_columns import is_copy
 from sampler.data.scalars import as_float, counted, number_to_text
+from sampler.data.schema import Column, Schema
+from sampler.data.table import RawColumn
 from sampler.data.target import FEWEST_OF_HURDLE, point_mass
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from sampler.data.schema import Column, Schema
-    from sampler.data.table import RawColumn
-    from sampler.definitions.design import Design
-    from sampler.settings import Settings
+from sampler.definitions.design import Design
+from sampler.settings import Settings
 
 SOME_ROWS = 1_000  # rows in which a feature with more values than classes shows them
 FEW_ROWS = 10  # with so few, intervals are known to be too narrow

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.data.binning import Grid
 from sampler.data.columns import sort_levels
 from sampler.data.convert import Labels, to_floats, to_labels
 from sampler.data.row_flags import OUTSIDE_RANGE, first_of, mark_levels, mark_numbers, unseen_in_words
 from sampler.data.scalars import counted, days_to_text, has_zone, number_to_text, text_to_days
-from sampler.data.schema import Column, why_too_large
-from sampler.data.table import is_array, read, read_rows
+from sampler.data.schema import Column, FeatureKind, Schema, why_too_large
+from sampler.data.table import RawColumn, is_array, read, read_rows
 from sampler.errors import DataError, DataProblem
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.binning import Grid
-    from sampler.data.schema import FeatureKind, Schema
-    from sampler.data.table import RawColumn
 
 FEW = 16  # rows that may be encoded cell by cell
 PLAIN: dict[str, tuple[type, ...]] = {"number": (float, int), "boolean": (bool,), "date": (str,)}

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.columns import sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
 from sampler.data.linear_terms import LinearTerms, has_no_slope
 from sampler.data.schema import Column
+from sampler.data.table import RawColumn, Table
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.noise import NOISES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.table import RawColumn, Table
-    from sampler.settings import Settings
+from sampler.settings import Settings
 
 FOREST = "groups"  # name of the forest of stored draws that has a tree of one leaf for each group
 MOST_COLUMNS = 4

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sampler.array_types import Floats
+from sampler.data.schema import Schema
+from sampler.definitions.design import Design
 from sampler.errors import SettingsError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.schema import Schema
-    from sampler.definitions.design import Design
-
-    Floats = NDArray[np.float64]
 
 ROWS = 1024  # rows processed at once
 CLASS_FOREST = "lines"  # stored forest of the classes' slopes: a tree of one leaf each, class by class

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.data.table import RawColumn, Table
 from sampler.definitions.data import COLUMN_ROLES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from sampler.data.table import RawColumn, Table
 
 FEWEST = 5  # rows from which on a straight line through all of them is no chance
 ROUNDING = 2e-7  # of the range, as of float32

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.scalars import counted, shortened
+from sampler.data.schema import Column
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.schema import Column
-
-    Marks = NDArray[np.uint8]
+Marks = NDArray[np.uint8]
 
 USUAL, OUTSIDE_RANGE, UNSEEN_LEVEL, MISSING = 0, 1, 2, 3
 NAMES = ("", "outside_range", "unseen_level", "missing")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.repeated_columns import find_copies, repeats
 from sampler.data.table import (
@@ -24,11 +25,6 @@ from sampler.definitions.data import COLUMN_ROLES, MISSING_TARGET, NAMED
 from sampler.definitions.several import MAX_OUTCOMES, are_several
 from sampler.engines import load_code
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from numpy.typing import NDArray
 
 NAMED_COLUMNS = 10  # in a refusal
 UNNAMED = ("y", "target")  # names of outcomes that have none

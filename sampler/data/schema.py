@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from sampler.data.columns import MAX_LEVELS, ColumnSummary
 from sampler.definitions.data import NO_FEATURES
 from sampler.definitions.prior import MOST
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 LONGEST_NAME = 200  # characters
 ROW_LABELS = re.compile(r"__index_level_\d+__")  # what pandas calls those without a name in Arrow and Parquet

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.scalars import (
     BEYOND,
@@ -31,11 +32,6 @@ from sampler.data.scalars import (
     type_of_cell,
 )
 from sampler.errors import DataError, DataProblem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from numpy.typing import NDArray
 
 Type = Literal["number", "boolean", "date", "text", "mixed", "other"]
 ALL = slice(None)  # rows

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.columns import is_number, sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
@@ -19,12 +21,6 @@ from sampler.definitions.prior import MOST
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 from sampler.families import FAMILIES, Target
 from sampler.methods import METHODS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
 
 FARTHEST_OFFSET = 8  # of a row of two classes: probabilities of 1e-15
 LARGEST_COUNT = 2**30  # sums over rows stay exact

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from sampler.array_types import Floats
 from sampler.errors import SettingsError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 TransformKind = Literal["log", "yeo-johnson"]
 POWERS = tuple(round(0.1 * k, 1) for k in range(21))  # powers of Yeo and Johnson at which T takes every value

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from sampler.definitions.setting import is_number
 from sampler.errors import SettingsError, suggestion
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 LIKE_THESE = "like_these"
 ABOUT = (

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Collection
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.errors import suggestion
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sampler.errors import SettingsError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 NO_RECIPE = "none"
 PLAIN: Mapping[str, Any] = {"num_trees": 200, "noise": "constant", "transform": "none", "linear": False}

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from sampler.errors import SettingsError, suggestion
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 SettingKind = Literal[
     "word",

@@ -13,13 +13,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from inspect import isfunction
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
 
 from numba import cfunc, njit
 from numba import config as _config
@@ -29,11 +29,8 @@ from sampler.kernels import jit_cache
 from sampler.kernels.arrays import signature_of
 from sampler.kernels.compilers import InnerCompiler, KernelCompiler
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    Tell = Callable[[int, int], None]
-    Needed: TypeAlias = "NeedsKernels | str"
+Tell = Callable[[int, int], None]
+Needed: TypeAlias = "NeedsKernels | str"
 
 F = TypeVar("F", bound="Callable[..., Any]")
 config: Any = _config  # its attributes are made at run time

@@ -12,17 +12,15 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
 import numba
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SOURCES = Path(__file__).parents[1]
 

@@ -8,16 +8,12 @@ form (2005, 128 boxes, the box number and the uniform from different bits); gamm
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.kernels.arrays import Bool, Float, Int, Word, Words
 from sampler.kernels.jit import kernel
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 BOXES = 128
 TAIL = 3.442619855899  # where the lowest box's tail starts

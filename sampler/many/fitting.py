@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 import inspect
+import os
 import time
 import warnings
 from collections import deque
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, ProcessPoolExecutor, wait
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.rows import Rows
 from sampler.data.scalars import counted
-from sampler.data.table import read
+from sampler.data.table import Table, read
 from sampler.definitions.data import COLUMN_ROLES, NAMED
 from sampler.definitions.other_names import meant_setting
 from sampler.errors import DataWarning, SamplerError, SettingsError, suggestion
 from sampler.fitting import fit
 from sampler.interrupt import count_cores
 from sampler.many.folder import GroupFacts, ModelFolder, fingerprint_of
-from sampler.many.grouping import read_by, rows_by_group
+from sampler.many.grouping import GroupKey, read_by, rows_by_group
 from sampler.many.posteriors import ManyPosteriors
 from sampler.posterior.core.progress import shown_bars
-from sampler.running import tasks_of
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Mapping, Sequence
-    from concurrent.futures import Executor, Future
-    from pathlib import Path
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sampler.data.table import Table
-    from sampler.many.grouping import GroupKey
-    from sampler.running import Tasks
+from sampler.running import Tasks, tasks_of
 
 NOT_SHARED = (
     "X",

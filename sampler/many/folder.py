@@ -6,17 +6,14 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sampler.data.table import Table
 from sampler.errors import SettingsError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from sampler.data.table import Table
-    from sampler.many.grouping import GroupKey
+from sampler.many.grouping import GroupKey
 
 INDEX = "models.jsonl"
 SHOWN = 40  # characters of a group in the name of its file

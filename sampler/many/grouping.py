@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Collection, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.convert import level_meant, to_labels
 from sampler.data.scalars import as_text
+from sampler.data.table import Table
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.table import Table
 
 GroupKey: TypeAlias = "str | tuple[str, ...]"  # a tuple where several columns tell it
 MOST_COLUMNS = 4

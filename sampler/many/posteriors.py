@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.row_flags import Flag
 from sampler.data.scalars import counted, shortened
-from sampler.data.table import read_rows
+from sampler.data.table import Table, read_rows
 from sampler.errors import DataError, DataProblem, SettingsError
-from sampler.many.grouping import group_meant, group_named, read_by, rows_by_group
+from sampler.many.folder import GroupFacts
+from sampler.many.grouping import GroupKey, group_meant, group_named, read_by, rows_by_group
 from sampler.posterior.core.intervals import Interval, Quantile
 from sampler.posterior.posterior import Posterior
 from sampler.posterior.results.answer import Answer
 from sampler.posterior.results.prediction import Prediction, PredictionSet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.table import Table
-    from sampler.many.folder import GroupFacts
-    from sampler.many.grouping import GroupKey
 
 REFUSE, FLAG = "refuse", "flag"
 UNKNOWN_GROUP = "unknown_group"

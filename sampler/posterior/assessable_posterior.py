@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.rows import named, one_by_name
 from sampler.data.splits.split_plan import Split, SplitPlan
@@ -20,25 +22,18 @@ from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.row_scores import row_scores
 from sampler.posterior.assessment.scoring import log_likelihood, score
 from sampler.posterior.explanations.aggregates import total_scores
+from sampler.posterior.laws.law import Law
 from sampler.posterior.results.comparison import ModelComparison
 from sampler.posterior.results.scores import (
     Convergence,
     Scores,
 )
+from sampler.posterior.verdict.use import Use
 from sampler.storage.calibration_size import MAX_ROWS, check_calibration_size, kept_rows, kept_rows_of
-from sampler.subgroups.declaration import Subgroups
+from sampler.storage.conformal_table import CalibrationKind
+from sampler.subgroups.declaration import Subgroup, Subgroups
 from sampler.subgroups.membership import Membership, resolve
 from sampler.subgroups.table import MAX_ROWS as MAX_ROWS_OF_SUBGROUPS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.posterior.laws.law import Law
-    from sampler.posterior.verdict.use import Use
-    from sampler.storage.conformal_table import CalibrationKind
-    from sampler.subgroups.declaration import Subgroup
 
 
 class AssessablePosterior:

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
+from sampler.data.binning import Grid
+from sampler.data.encode import Coded
 from sampler.data.rows import absent_roles
+from sampler.data.schema import Schema
+from sampler.data.transform import Transform
 from sampler.posterior.core import topology
 from sampler.posterior.core.intervals import IntervalKind, Request
 from sampler.posterior.explanations.groups import summarise_groups
 from sampler.posterior.laws.count_law import CountLaw
+from sampler.posterior.laws.law import Law
 from sampler.posterior.predicting import usual_interval
 from sampler.posterior.refusals import check
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.binning import Grid
-    from sampler.data.encode import Coded
-    from sampler.data.schema import Schema
-    from sampler.data.transform import Transform
-    from sampler.posterior.laws.law import Law
-    from sampler.posterior.results.groups import GroupEffects
-    from sampler.posterior.verdict.summary import Summary
-    from sampler.storage.conformal_table import ConformalTable
-    from sampler.storage.draws import Draws
-    from sampler.storage.model_header import Header
-
-    Floats = NDArray[np.float64]
+from sampler.posterior.results.groups import GroupEffects
+from sampler.posterior.verdict.summary import Summary
+from sampler.storage.conformal_table import ConformalTable
+from sampler.storage.draws import Draws
+from sampler.storage.model_header import Header
 
 
 class DescribedPosterior:

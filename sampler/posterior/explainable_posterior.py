@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
 from sampler.errors import SettingsError
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.core.intervals import Request
@@ -22,26 +25,16 @@ from sampler.posterior.explanations.partial_dependence import (
 from sampler.posterior.explanations.permutation import permutation_importance
 from sampler.posterior.explanations.shap_values import cells, explain, some_of
 from sampler.posterior.explanations.work import rows_to_average
+from sampler.posterior.laws.law import Law
 from sampler.posterior.parts.compared_treatments import Compared
+from sampler.posterior.protocol import GameKind
 from sampler.posterior.refusals import check
+from sampler.posterior.results.contrasts import Contrast
+from sampler.posterior.results.effects import AccumulatedEffects, PartialDependence
+from sampler.posterior.results.interactions import Interactions
+from sampler.posterior.results.rankings import Inclusion, PermutationImportance
+from sampler.posterior.results.shap_values import ShapValues
 from sampler.storage.draws import concatenate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.posterior.laws.law import Law
-    from sampler.posterior.protocol import GameKind
-    from sampler.posterior.results.contrasts import Contrast
-    from sampler.posterior.results.effects import AccumulatedEffects, PartialDependence
-    from sampler.posterior.results.interactions import Interactions
-    from sampler.posterior.results.rankings import Inclusion, PermutationImportance
-    from sampler.posterior.results.shap_values import ShapValues
-
-    Floats = NDArray[np.float64]
 
 PARTS = ("mean", "noise")  # parts of a model that may have trees
 

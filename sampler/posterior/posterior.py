@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.encode import Coded
 from sampler.data.rows import named, named_column
 from sampler.data.scalars import counted
+from sampler.data.splits.split_plan import Split, SplitPlan
 from sampler.data.table import read_rows
 from sampler.data.target import read_weights
 from sampler.definitions.new_rows import LIKE_TRAINING
@@ -29,32 +33,21 @@ from sampler.posterior.explainable_posterior import ExplainablePosterior
 from sampler.posterior.explanations.aggregates import aggregate
 from sampler.posterior.explanations.row_sets import AggregateRequest, RowSets
 from sampler.posterior.explanations.survival_curves import survival_curves
+from sampler.posterior.laws.law import Law
 from sampler.posterior.predicting import draw_outcomes, predict
 from sampler.posterior.refusals import check
+from sampler.posterior.results.aggregates import Aggregate
 from sampler.posterior.results.answer import draw
+from sampler.posterior.results.card_document import ModelCard
+from sampler.posterior.results.prediction import Prediction
+from sampler.posterior.results.survival import SurvivalCurves
 from sampler.posterior.treated_posterior import Origin, TreatedPosterior
-from sampler.storage.conformal_table import ConformalTable
+from sampler.storage.conformal_table import CalibratedLevel, CalibrationKind, ConformalTable
 from sampler.storage.draw_codec import pack, unpack
 from sampler.storage.draws import concatenate
 from sampler.storage.model_file import read_parts, write_model
 from sampler.storage.model_header import Header
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.splits.split_plan import Split, SplitPlan
-    from sampler.posterior.laws.law import Law
-    from sampler.posterior.results.aggregates import Aggregate
-    from sampler.posterior.results.card_document import ModelCard
-    from sampler.posterior.results.prediction import Prediction
-    from sampler.posterior.results.survival import SurvivalCurves
-    from sampler.storage.conformal_table import CalibratedLevel, CalibrationKind
-    from sampler.subgroups.membership import Membership
-
-    Floats = NDArray[np.float64]
-
+from sampler.subgroups.membership import Membership
 
 # Members for services and other modules, which completion of a notebook leaves out.
 INTERNAL = frozenset({

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler import interrupt
+from sampler.array_types import Floats
 from sampler.data.encode import Coded
 from sampler.data.row_flags import FEW_DRAWS, Flag, by_row
 from sampler.data.scalars import counted
 from sampler.families import FAMILIES
 from sampler.posterior.core.intervals import Interval, IntervalFigures, IntervalKind, Quantile, Request
 from sampler.posterior.core.row_blocks import MAX_CELLS
+from sampler.posterior.laws.law import Law
 from sampler.posterior.parts.intercepts import INCLUDED
+from sampler.posterior.parts.part import LawPart
 from sampler.posterior.results.prediction import Prediction
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.posterior.laws.law import Law
-    from sampler.posterior.parts.part import LawPart
-    from sampler.storage.model_header import Header
-
-    Floats = NDArray[np.float64]
+from sampler.storage.model_header import Header
 
 MIDDLE = 0.6827  # of a normal law within a standard deviation
 FAR_WEIGHT = 4.0  # times 1: noise has twice the sd, or half

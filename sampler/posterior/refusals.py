@@ -6,6 +6,7 @@ about a model is answered, or refused by the first entry that names it and a kin
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -13,8 +14,6 @@ from sampler.errors import SettingsError
 from sampler.methods import known_family, method_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from sampler.posterior.laws.law import Law
 
 AskedOfLaw = Literal[

@@ -6,19 +6,16 @@ They depend on the draws alone, so equal fits stop at equal numbers of draws on 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sampler.posterior.assessment.row_diagnostics import agreement, is_known
+from sampler.posterior.posterior import Posterior
 from sampler.posterior.verdict.agreement import ROWS_SHARE
 from sampler.posterior.verdict.reasons import VERDICTS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sampler.posterior.posterior import Posterior
 
 
 @dataclass(frozen=True)

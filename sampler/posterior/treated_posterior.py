@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sampler.data.encode import Coded
 from sampler.engines import load_code
 from sampler.posterior.explanations.treatment_effects import EffectsRequest, treatment_effects
+from sampler.posterior.laws.law import Law
 from sampler.posterior.refusals import check
-
-if TYPE_CHECKING:
-    from sampler.posterior.laws.law import Law
-    from sampler.posterior.results.treatment_effects import TreatmentEffects
-    from sampler.prepared_fit import PreparedFit
+from sampler.posterior.results.treatment_effects import TreatmentEffects
+from sampler.prepared_fit import PreparedFit
 
 
 @dataclass(frozen=True)

@@ -10,31 +10,26 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.groupings import check_groups
-from sampler.data.schema import name_fault
+from sampler.data.schema import Column, name_fault
 from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.families import FAMILIES, takes
 from sampler.methods import METHODS
 from sampler.noise import AUTO
+from sampler.posterior.posterior import Posterior
 from sampler.posterior.several.stored import least_settled, outcomes_of, posterior_of
+from sampler.posterior.verdict.summary import Summary
 from sampler.settings import LIMITS, Settings
 from sampler.storage import draw_codec
 from sampler.storage.model_file import read_parts
 from sampler.storage.model_header import Header
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.schema import Column
-    from sampler.posterior.posterior import Posterior
-    from sampler.posterior.verdict.summary import Summary
 
 MAX_INDEX = 2 << 20  # bytes: two bytes or more for each block, and statistics of `MAX_TEXT`
 MAX_HEADER_TEXT = 8 << 20  # bytes: some 30,000 columns, or hundreds of thousands of levels

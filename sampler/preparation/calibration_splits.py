@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.columns import infer_kind
 from sampler.data.convert import to_floats
-from sampler.data.splits.split_plan import FOLDS
+from sampler.data.rows import Rows
+from sampler.data.schema import Column
+from sampler.data.splits.split_plan import FOLDS, Split, SplitPlan
 from sampler.data.target import read_outcomes
 from sampler.storage.calibration_size import check_calibration_size
-from sampler.storage.conformal_table import ConformalTable
-from sampler.subgroups.declaration import refused
-from sampler.subgroups.membership import Membership, bits_of, quarter_points, resolve
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.rows import Rows
-    from sampler.data.schema import Column
-    from sampler.data.splits.split_plan import Split, SplitPlan
-    from sampler.storage.conformal_table import CalibrationKind
-    from sampler.subgroups.declaration import Subgroups
-    from sampler.subgroups.membership import Kinds
+from sampler.storage.conformal_table import CalibrationKind, ConformalTable
+from sampler.subgroups.declaration import Subgroups, refused
+from sampler.subgroups.membership import KindByName, Membership, bits_of, quarter_points, resolve
 
 
 def calibration_splits(plan: SplitPlan, rows: Rows, calibrate: str, holdout: float) -> list[Split]:
@@ -44,7 +35,7 @@ def calibration_splits(plan: SplitPlan, rows: Rows, calibrate: str, holdout: flo
 
 
 def members_of(
-    declared: Subgroups, judged: Rows, training: Rows, kinds: Kinds, target: Column
+    declared: Subgroups, judged: Rows, training: Rows, kinds: KindByName, target: Column
 ) -> Membership | None:
     """Tell to which declared subgroups calibration rows belong.
 
@@ -57,7 +48,7 @@ def members_of(
     training
         The training rows, whose quarters are those of columns of numbers and dates.
     kinds
-        Kinds of the features and of columns of groups, by name.
+        KindByName of the features and of columns of groups, by name.
     target
         The model's target, by whose levels classes are numbered.
 

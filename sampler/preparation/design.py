@@ -5,26 +5,20 @@ A fit needs them one by one, or some rows of all: no copy of the whole table is 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.convert import to_floats
 from sampler.data.encode import indicator, train_column
-from sampler.data.table import ALL
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from sampler.data.schema import Column, FeatureKind
-    from sampler.data.table import RawColumn, Table
-    from sampler.definitions.design import Design
-    from sampler.errors import DataProblem
-
-    Floats = NDArray[np.float64]
+from sampler.data.schema import Column, FeatureKind
+from sampler.data.table import ALL, RawColumn, Table
+from sampler.definitions.design import Design
+from sampler.errors import DataProblem
 
 
 class TableDesign:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.data.binning import Grid
 from sampler.data.censoring.outcomes import censoring_roles, censoring_warnings
 from sampler.data.censoring.regression import fit_censored
 from sampler.data.columns import summarise
@@ -22,12 +25,16 @@ from sampler.data.data_warnings import (
 )
 from sampler.data.groupings import Groupings
 from sampler.data.linear_terms import LinearTerms, ridge_fit
-from sampler.data.schema import Column, Schema
+from sampler.data.rows import Rows
+from sampler.data.schema import Column, FeatureKind, Schema
 from sampler.data.splits.copies import copied_rows, copies_in_words
 from sampler.data.splits.resemblance import undeclared
+from sampler.data.table import Table
+from sampler.data.transform import Transform
 from sampler.data.treatment.design import ROLE
 from sampler.data.treatment.reading import arms_of
 from sampler.definitions.data import COLUMN_ROLES, LIMITS, OF_LIKELIHOOD
+from sampler.definitions.design import Design
 from sampler.definitions.new_rows import LIKE_TRAINING, NewRows
 from sampler.definitions.prior import ABSOLUTE
 from sampler.engines import load_code
@@ -43,23 +50,10 @@ from sampler.preparation.outcomes import choose_by_outcomes, transformed
 from sampler.preparation.plan import PLANNED, FitPlan, plan, resolve_settings
 from sampler.preparation.propensity import effect_prior, effect_sd, num_codes_of, treated_rows
 from sampler.prepared_fit import PreparedFit, reference_rows
-from sampler.prior import estimate_sigma, outcome_sd
+from sampler.prior import Constants, estimate_sigma, outcome_sd
+from sampler.settings import Settings
 from sampler.storage.model_header import OUTCOME
 from sampler.training import GroupTraining, LinearTraining, Training, room_for_codes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.binning import Grid
-    from sampler.data.rows import Rows
-    from sampler.data.schema import FeatureKind
-    from sampler.data.table import Table
-    from sampler.data.transform import Transform
-    from sampler.definitions.design import Design
-    from sampler.prior import Constants
-    from sampler.settings import Settings
 
 MAX_COLUMNS = 32_767  # coded columns; prediction stores their indices in 16 bits
 MAX_CELLS = 1 << 30  # coded: a GB

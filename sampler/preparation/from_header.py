@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sampler.data.censoring.outcomes import censoring_roles
-from sampler.data.encode import encode
+from sampler.data.encode import Coded, encode
 from sampler.data.rows import named, read_roles, read_roles_again
 from sampler.data.table import read, read_column
 from sampler.data.target import in_order
@@ -21,14 +21,10 @@ from sampler.preparation.monotone import directions_of
 from sampler.preparation.outcomes import read_outcomes, transformed
 from sampler.preparation.propensity import effect_prior, num_codes_of
 from sampler.prepared_fit import IN_HEADER, PreparedFit
-from sampler.prior import HurdleConstants
+from sampler.prior import Constants, HurdleConstants
 from sampler.settings import Settings
+from sampler.storage.model_header import Header
 from sampler.training import GroupTraining, LinearTraining, Training
-
-if TYPE_CHECKING:
-    from sampler.data.encode import Coded
-    from sampler.prior import Constants
-    from sampler.storage.model_header import Header
 
 
 def prepare_one_again(header: Header, X: Any, y: Any, weights: Any = None) -> PreparedFit:

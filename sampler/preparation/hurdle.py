@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
+from sampler.definitions.design import Design
 from sampler.preparation.design import RowsOfDesign
+from sampler.preparation.plan import FitPlan
 from sampler.prepared_fit import PreparedFit, reference_rows
 from sampler.prior import HurdleConstants
 from sampler.training import LinearTraining
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.definitions.design import Design
-    from sampler.preparation.plan import FitPlan
-
-    Floats = NDArray[np.float64]
 
 POINT_SD = 1.5  # prior sd of the forest of the point, that of a probit with k = 2
 

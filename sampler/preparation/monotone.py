@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.data.schema import Schema
 from sampler.errors import SettingsError, suggestion
 from sampler.setting_checks import DIRECTIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from numpy.typing import NDArray
-
-    from sampler.data.schema import Schema
-    from sampler.settings import Settings
+from sampler.settings import Settings
 
 
 def check_monotone(

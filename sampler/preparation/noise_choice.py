@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.chains import needed_kernels, start_chain
 from sampler.data.encode import Coded
+from sampler.data.transform import Transform
+from sampler.definitions.design import Design
 from sampler.errors import SamplerError
 from sampler.kernels.jit import warm
 from sampler.noise import AUTO, CONSTANT, HEAVIEST, KINDS, NOISES, NoiseChoice
@@ -18,22 +23,12 @@ from sampler.posterior.posterior import Posterior
 from sampler.posterior.predicting import predict
 from sampler.preparation.outcomes import choose_by_outcomes
 from sampler.preparation.quick_choice import hits, looked_at, quick_gains
-from sampler.prepared_fit import reference_rows
+from sampler.prepared_fit import PreparedFit, reference_rows
 from sampler.settings import NO_TRANSFORM, Settings
 from sampler.storage.draw_codec import pack
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
-    from sampler.data.transform import Transform
-    from sampler.definitions.design import Design
-    from sampler.prepared_fit import PreparedFit
-
-    Floats = NDArray[np.float64]
-    Choice = tuple[Settings, Transform | None]
-    EncodedRows = tuple[Floats, Design, Floats | None, NDArray[np.uint8]]
+Kind = tuple[Settings, Transform | None]
+EncodedRows = tuple[Floats, Design, Floats | None, NDArray[np.uint8]]
 
 BESIDE = ("mixture", HEAVIEST)  # asked for only where a kind before it is better than constant noise
 FEWEST_ROWS = 100  # below, constant
@@ -53,10 +48,10 @@ def shortened(settings: Settings) -> Settings:
 
 def choose_noise(
     settings: Settings,
-    chosen: Choice,
+    chosen: Kind,
     rows: EncodedRows,
     fit_of: Callable[[Settings, Transform | None], PreparedFit] | None,
-) -> tuple[Choice, NoiseChoice | None]:
+) -> tuple[Kind, NoiseChoice | None]:
     """Choose the kind of noise, with the transform and the linear part that go with it.
 
     Kinds compete where quick regressions leave residuals with heavy tails, or whose size differs by row, by
@@ -139,7 +134,7 @@ def _error(values: Floats) -> float:
     return float(values.std()) / math.sqrt(len(values))
 
 
-def _options(settings: Settings, simplest: Choice, rows: EncodedRows) -> dict[str, Choice]:
+def _options(settings: Settings, simplest: Kind, rows: EncodedRows) -> dict[str, Kind]:
     """List the kinds that may be chosen, the simplest first; only normal noise has a transform.
 
     With noise by row a transform is judged anew, under such noise.

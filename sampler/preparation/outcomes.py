@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.censoring.outcomes import (
     CensoredOutcomes,
     choose_censored_transform,
     read_censored_target,
 )
+from sampler.data.schema import Column
+from sampler.data.table import RawColumn
 from sampler.data.target import read_target
+from sampler.data.transform import Transform
+from sampler.definitions.design import Design
 from sampler.noise import NOISES
 from sampler.preparation.quick_choice import choose_transform_and_line, may_have_line
 from sampler.settings import NO_TRANSFORM, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sampler.data.schema import Column
-    from sampler.data.table import RawColumn
-    from sampler.data.transform import Transform
-    from sampler.definitions.design import Design
 
 
 def read_outcomes(

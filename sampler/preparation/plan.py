@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.censoring.outcomes import (
     CensoredOutcomes,
     censoring_roles,
     check_censoring,
     choose_censored_transform,
 )
+from sampler.data.columns import ColumnSummary
 from sampler.data.cut_points import check_cuts
 from sampler.data.data_warnings import mass_warnings
 from sampler.data.groupings import (
@@ -24,7 +28,9 @@ from sampler.data.groupings import (
     read_groups,
     slope_columns,
 )
+from sampler.data.rows import Rows
 from sampler.data.schema import Choice, Column, choose
+from sampler.data.table import RawColumn
 from sampler.data.target import absent_levels, family_warnings, find_point, guess_family, in_order
 from sampler.data.transform import check_outcomes
 from sampler.data.treatment.design import DOSE, ROLE
@@ -38,17 +44,6 @@ from sampler.noise import CONSTANT, NOISES
 from sampler.preparation.monotone import check_monotone
 from sampler.preparation.outcomes import read_outcomes
 from sampler.settings import NO_TRANSFORM, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.columns import ColumnSummary
-    from sampler.data.rows import Rows
-    from sampler.data.table import RawColumn
-
-    Floats = NDArray[np.float64]
 
 PLANNED = (*(name for name in ROLES if name not in COLUMN_ROLES), "prior")  # arguments of a plan
 

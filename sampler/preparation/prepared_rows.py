@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sampler.data.rows import Rows
 from sampler.definitions.several import are_several
 from sampler.preparation.encode import prepare_one, resemblance_warnings
 from sampler.preparation.from_header import prepare_one_again
 from sampler.preparation.several import check_several, prepare_several, prepare_several_again
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sampler.prepared_fit import PreparedFit
-    from sampler.storage.model_header import Header
+from sampler.prepared_fit import PreparedFit
+from sampler.storage.model_header import Header
 
 
 def prepare(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Codes, Floats
 from sampler.bart.prior import calibrate
 from sampler.chains import needed_kernels, start_chain
-from sampler.data.binning import cut_points
+from sampler.data.binning import Grid, cut_points
+from sampler.data.schema import Schema
 from sampler.data.treatment.design import DOSE, TWO, EffectDesign, FittedPropensity
 from sampler.data.treatment.dose import Dose
 from sampler.data.treatment.reading import check_overlap
+from sampler.definitions.design import Design
 from sampler.kernels.jit import warm
 from sampler.posterior.assessment.class_scores import area_under_roc
 from sampler.posterior.parts.effects import EffectColumns
@@ -21,18 +25,6 @@ from sampler.settings import Settings
 from sampler.storage.draw_codec import pack
 from sampler.storage.draws import concatenate
 from sampler.training import EffectPrior, Training
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from sampler.data.binning import Grid
-    from sampler.data.schema import Schema
-    from sampler.definitions.design import Design
-
-    Floats = NDArray[np.float64]
-    Codes = NDArray[np.uint8]
 
 # Of the fit of the treatment: its mean is all that is kept of it.
 SHORT = {"num_trees": 50, "num_chains": 2, "num_burnin": 200, "num_draws": 50, "thin": 6}

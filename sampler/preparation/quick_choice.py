@@ -7,12 +7,16 @@ docs/maths.md#linear-part), for all that the settings leave open.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.transform import POWERS, Transform, check_outcomes
+from sampler.definitions.design import Design
 from sampler.noise import DEGREE_GRID
 from sampler.preparation.quick_regression import (
     MOST_TERMS,
@@ -21,15 +25,6 @@ from sampler.preparation.quick_regression import (
     standardised,
 )
 from sampler.prior import residual_sd
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from sampler.definitions.design import Design
-
-    Floats = NDArray[np.float64]
 
 MISS = 2.5  # standard errors by which a mean may miss that of the rows left out
 MARGIN = 3.5  # standard errors by which a transform's log score must be above a simpler one's

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.linear_terms import ridge_fit
 from sampler.kernels.jit import warm
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Bins = NDArray[np.uint8]
+Bins = NDArray[np.uint8]
 
 GROUP = "boosting"  # group of compiled kernels, see `sampler.kernels.groups`
 BINS = 32  # of a column

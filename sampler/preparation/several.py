@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.data_warnings import dependence_warnings
 from sampler.data.rows import Rows
+from sampler.data.table import RawColumn
 from sampler.data.target import guess_family
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.prior import ABSOLUTE
@@ -18,16 +20,9 @@ from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.families import FAMILIES
 from sampler.preparation.encode import prepare_one
 from sampler.preparation.from_header import prepare_one_again
+from sampler.prepared_fit import PreparedFit
 from sampler.storage.model_header import Header, with_counts
 from sampler.training import SeveralTraining
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.table import RawColumn
-    from sampler.prepared_fit import PreparedFit
 
 ABSENT = (*COLUMN_ROLES, "levels", "propensity", "groups", "slopes", "holdout", "new_rows", "subgroups")
 ALONE = "fit it by itself"

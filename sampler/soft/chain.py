@@ -16,10 +16,12 @@ while step size and scales still adapt.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.chains import MarkovChain, count_moves
 from sampler.errors import PackedError
 from sampler.kernels.jit import warm
@@ -29,6 +31,7 @@ from sampler.soft.kept_trees import KeptSoftTrees, leaf_values
 from sampler.soft.kernels import state
 from sampler.soft.kernels.density import density
 from sampler.soft.kernels.hmc import Leapfrog, transitions
+from sampler.soft.kernels.state import SoftRoom
 from sampler.soft.prior import soft_constants
 from sampler.soft.tree import (
     Parameters,
@@ -42,16 +45,8 @@ from sampler.soft.tree import (
     shape_of,
 )
 from sampler.storage import tree_checkpoint as checkpoint
-from sampler.storage.soft_draws import tree_ends
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.soft.kernels.state import SoftRoom
-    from sampler.storage.soft_draws import SoftDraws
-    from sampler.training import Training
-
-    Floats = NDArray[np.float64]
+from sampler.storage.soft_draws import SoftDraws, tree_ends
+from sampler.training import Training
 
 MOVES = ("grow", "prune", "stay")
 WARM_UP = {"grow": 0.5, "prune": 0.25, "stay": 0.25}

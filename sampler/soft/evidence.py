@@ -6,18 +6,15 @@ The mathematics: docs/maths.md#divide-conquer-combine.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from sampler.array_types import Floats
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Density = Callable[[Floats], Floats]
+LogDensity = Callable[[Floats], Floats]
 
 RIDGE = 1e-9
 BLOCK = 1 << 21  # distances between samples and draws held at once
@@ -26,7 +23,7 @@ UNSEEN = 700.0  # log weight below the largest from which a weight is negligible
 
 
 def sample_layers(
-    draws: Floats, density: Density, samples: int, rng: np.random.Generator, *, spatial: bool = True
+    draws: Floats, density: LogDensity, samples: int, rng: np.random.Generator, *, spatial: bool = True
 ) -> Iterator[tuple[Floats, Floats]]:
     """Draw samples around every draw, and compute their log weights, in blocks of bounded size.
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.soft.kernels.hmc import draw_classes
+from sampler.soft.kernels.state import SoftRoom, SoftRows
+from sampler.soft.tree import Parameters, SoftTree
 from sampler.storage.soft_draws import SoftDraws
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.soft.kernels.state import SoftRoom, SoftRows
-    from sampler.soft.tree import Parameters, SoftTree
 
 
 def leaf_values(

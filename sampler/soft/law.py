@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler import interrupt
+from sampler.array_types import Floats
 from sampler.errors import PackedError
 from sampler.kernels.jit import warm
 from sampler.posterior.core.ensemble import Ensemble, chosen_of
+from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.laws.single_tree import TreeLaw
 from sampler.soft.kernels.predict import SoftTrees, soft_values
 from sampler.soft.prior import CODES
 from sampler.soft.tree import scale_codes
+from sampler.storage.draws import Draws
+from sampler.storage.model_header import Header
 from sampler.storage.soft_draws import SoftDraws
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.posterior.core.stored_draws import StoredDraws
-    from sampler.storage.draws import Draws
-    from sampler.storage.model_header import Header
-
-    Floats = NDArray[np.float64]
 
 
 class SoftLaw(TreeLaw):

@@ -7,23 +7,17 @@ fits don't block each other. Imported on first use, because nutpie is slow to im
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sampler.array_types import Floats
 from sampler.kernels.jit import address
 from sampler.soft.kernels.nuts import COPY, LOG_DENSITY, pack_model
+from sampler.soft.kernels.state import SoftRows
 from sampler.soft.tree import shape_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.soft.kernels.state import SoftRows
-
-    Floats = NDArray[np.float64]
 
 DEEPEST = 7  # doublings of a trajectory; 8 give as many effective draws in more time
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.data.schema import Schema
+from sampler.definitions.design import Design
 from sampler.errors import DataError, SettingsError
 from sampler.methods import METHODS
 from sampler.prior import SIGMA_FLOOR, Constants, check_entries, estimate_sigma, range_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from sampler.data.schema import Schema
-    from sampler.definitions.design import Design
-    from sampler.settings import Settings
-    from sampler.training import Training
+from sampler.settings import Settings
+from sampler.training import Training
 
 GRID_BITS = 20
 MOST_COLUMNS = 500  # every split has a weight for each column

@@ -14,31 +14,25 @@ topologies, without effect on the posterior.)
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.errors import PackedError
 from sampler.kernels.jit import warm
 from sampler.kernels.random import next_word, uniform
 from sampler.posterior.core.topology import shape_of as text_of
 from sampler.soft.evidence import NOTHING, Evidence, fill_samples, reduce_samples, sample_layers
 from sampler.soft.kept_trees import KeptSoftTrees, leaf_values
-from sampler.soft.topology_chains import Chains, Local
+from sampler.soft.topology_chains import Bits, Chains, Local
 from sampler.soft.tree import SoftTree, grow_at, leaves_of, log_topology, make_room, prunable_of, prune_at
 from sampler.storage import tree_checkpoint as checkpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.storage.soft_draws import SoftDraws
-    from sampler.training import Training
-
-    Floats = NDArray[np.float64]
-    Bits = tuple[bool, ...]
+from sampler.storage.soft_draws import SoftDraws
+from sampler.training import Training
 
 NEGLIGIBLE = 30.0  # log evidence below the best from which a topology's samples are discarded
 REPORTED = 30  # topologies in the statistics

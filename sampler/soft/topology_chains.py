@@ -10,28 +10,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sampler.array_types import Floats, Words
 from sampler.prior import SIGMA_FLOOR
 from sampler.soft.kernels import state
 from sampler.soft.kernels.density import densities
 from sampler.soft.kernels.hmc import Leapfrog, transitions
+from sampler.soft.kernels.state import SoftShape
 from sampler.soft.nuts import nuts
 from sampler.soft.prior import soft_constants
-from sampler.soft.tree import Parameters, make_room, make_soft_rows, scale_guesses, shape_of
+from sampler.soft.tree import Parameters, SoftTree, make_room, make_soft_rows, scale_guesses, shape_of
+from sampler.training import Training
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.soft.kernels.state import SoftShape
-    from sampler.soft.tree import SoftTree
-    from sampler.training import Training
-
-    Floats = NDArray[np.float64]
-    Words = NDArray[np.uint64]
-    Bits = tuple[bool, ...]
+Bits = tuple[bool, ...]
 
 TRIED = 20  # candidate starts of a chain, of which the best is taken
 SHARPENING = 0.8  # share of the warm-up at decreasing widths; the rest is at the last width

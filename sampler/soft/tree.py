@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats, Words
 from sampler.kernels.random import below, normal, uniform
 from sampler.soft.kernels import state
 from sampler.soft.kernels.density import break_stick
-from sampler.soft.kernels.state import SoftRoom, SoftShape, zeros
+from sampler.soft.kernels.state import SoftRoom, SoftRows, SoftShape, zeros
 from sampler.soft.prior import CODES, soft_constants
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.soft.kernels.state import SoftRows
-    from sampler.training import Training
-
-    Floats = NDArray[np.float64]
-    Words = NDArray[np.uint64]
-
+from sampler.training import Training
 
 TINY = np.finfo(np.float64).tiny
 

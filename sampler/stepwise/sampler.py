@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.bart.chain import Chain
 from sampler.chains import needed_kernels
 from sampler.data.scalars import counted, days_to_text
@@ -21,18 +24,10 @@ from sampler.noise import NOISES
 from sampler.posterior.posterior import Posterior
 from sampler.posterior.results.trees import TreeTable
 from sampler.preparation import prepare, prepare_again
+from sampler.prepared_fit import PreparedFit
 from sampler.storage.draw_codec import pack
+from sampler.storage.draws import Draws
 from sampler.storage.model_header import Header
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.prepared_fit import PreparedFit
-    from sampler.storage.draws import Draws
-
-    Floats = NDArray[np.float64]
 
 MAGIC = b"BSS1"
 LENGTHS = struct.Struct("<4sIIII")  # magic, checksum, bytes of the header, rows, whether there are weights

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.definitions.new_rows import NewRows
 from sampler.errors import SettingsError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.definitions.new_rows import NewRows
 
 MAX_ROWS = 10_000  # kept of the calibration rows: an end then moves by less than .003 in probability
 TWO_SIDED_ROWS = 200  # with at least so many rows, each tail has its own share

@@ -8,11 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.definitions.new_rows import LIKE_TRAINING, NewRows
 from sampler.errors import SettingsError
 from sampler.storage.calibration_size import (
@@ -38,13 +41,7 @@ from sampler.subgroups.membership import Membership, check_sizes, parts_of
 from sampler.subgroups.table import MAX_ROWS as MAX_ROWS_OF_SUBGROUPS
 from sampler.subgroups.table import CellEnds, SubgroupTable, Weighed
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Tails = Mapping[float, tuple[float, float]]
+Tails = Mapping[float, tuple[float, float]]
 
 CalibrationKind = Literal["holdout", "folds", "outcomes"]
 KINDS: tuple[CalibrationKind, ...] = ("holdout", "folds", "outcomes")

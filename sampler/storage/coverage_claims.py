@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.definitions.new_rows import NewRows
+from sampler.definitions.new_rows import NewRows
 
 NOT_PROMISED = "Not promised: the same for each value of the features, or if rows come to differ."
 NO_GUARANTEE = "No guarantee goes with it."

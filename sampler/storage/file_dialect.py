@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+from typing import Any, Literal, get_args
 
 Separator = Literal["comma", "semicolon", "tab", "bar", "space"]
 Decimal = Literal["point", "comma"]

@@ -25,18 +25,14 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sampler.errors import PackedError
 from sampler.storage.block_format import FORESTS, MAGIC, SHARP_TREES, VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sampler.storage.draws import Draws
+from sampler.storage.draws import Draws
 
 HEAD = struct.Struct("<4sBBBBIIIQQ")
 LENGTH = struct.Struct("<Q")

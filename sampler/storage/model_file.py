@@ -11,13 +11,10 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sampler.errors import PackedError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 MEDIA_TYPE = "application/vnd.bartserve.model"
 MAGIC = b"BARTMODL"

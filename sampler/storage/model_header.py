@@ -15,17 +15,19 @@ import math
 import struct
 import sys
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.binning import MAX_CUTS, Grid
 from sampler.data.cut_points import GRID_POINTS
 from sampler.data.groupings import Groupings
 from sampler.data.linear_terms import LinearTerms
-from sampler.data.schema import Schema
+from sampler.data.schema import FeatureKind, Schema
 from sampler.data.transform import Transform
 from sampler.data.treatment.design import ROLE, TWO, EffectDesign
 from sampler.definitions.data import CENSORING, COLUMN_ROLES, LIMITS, OF_LIKELIHOOD, PREDICTED
@@ -36,17 +38,9 @@ from sampler.noise import NoiseChoice
 from sampler.storage.calibration_size import MAX_ROWS
 from sampler.storage.conformal_table import ConformalTable
 from sampler.storage.file_dialect import FileDialect
-from sampler.subgroups.declaration import refused
+from sampler.subgroups.declaration import Subgroup, refused
 from sampler.subgroups.membership import kinds_of, quarter_points
 from sampler.subgroups.table import SubgroupTable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.schema import FeatureKind
-    from sampler.subgroups.declaration import Subgroup
 
 MAGIC = b"BARTHEAD"
 VERSION = 1

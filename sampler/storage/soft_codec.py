@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.errors import PackedError
 from sampler.storage.block_format import MAGIC, SOFT_TREES, VERSION
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 from sampler.storage.soft_draws import SoftDraws
 
 HEAD = struct.Struct("<4sBBHIIIIIQd")

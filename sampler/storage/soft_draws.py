@@ -26,18 +26,15 @@ offset  type       content
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.errors import PackedError
 from sampler.storage.draws import LEAF, Draws
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 PARTS = ("sigma", "log_weight", "is_split", "threshold", "direction", "value")
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from sampler.errors import PackedError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sampler.training import Training
+from sampler.training import Training
 
 HEAD = struct.Struct("<4sIII")  # magic, checksum of what follows it, fingerprint, chain
 MAGIC = b"BST1"

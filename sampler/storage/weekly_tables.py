@@ -5,23 +5,16 @@ docs/maths.md#outcomes has the rule and what it promises, of any data (Gibbs and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.errors import SettingsError
 from sampler.storage.calibration_size import TWO_SIDED_ROWS, kept_rows, rows_needed
-from sampler.storage.conformal_table import SUMMARY_LEVELS, ConformalTable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from sampler.storage.conformal_table import Tails
-
-    Floats = NDArray[np.float64]
+from sampler.storage.conformal_table import SUMMARY_LEVELS, ConformalTable, Tails
 
 STEP = 0.005  # by which an outcome outside moves the share of its tail
 NEWEST = 500  # scores of a table

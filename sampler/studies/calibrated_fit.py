@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Executor
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.censoring.outcomes import refuse_censoring
 from sampler.data.rows import Rows
+from sampler.data.schema import Schema
 from sampler.data.splits.copies import copied_rows
-from sampler.data.splits.split_plan import SplitPlan, without_new_groups
+from sampler.data.splits.split_plan import Split, SplitPlan, without_new_groups
 from sampler.data.target import family_warnings, guess_family
 from sampler.definitions.data import CALIBRATE, HOLDOUT
 from sampler.definitions.new_rows import NewRows
@@ -19,24 +22,16 @@ from sampler.noise import AUTO, CONSTANT
 from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.explanations.aggregates import total_scores
+from sampler.posterior.posterior import Posterior
 from sampler.preparation import prepare_rows, resemblance_warnings
 from sampler.preparation.calibration_splits import calibration_splits, check_members, members_of
+from sampler.prepared_fit import PreparedFit
 from sampler.running import run
 from sampler.settings import NO_TRANSFORM
 from sampler.subgroups.declaration import Subgroups
+from sampler.subgroups.membership import Membership
 
 USUAL_HOLDOUT = 0.2
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
-    from numpy.typing import NDArray
-
-    from sampler.data.schema import Schema
-    from sampler.data.splits.split_plan import Split
-    from sampler.posterior.posterior import Posterior
-    from sampler.prepared_fit import PreparedFit
-    from sampler.subgroups.membership import Membership
 
 
 def fit_calibrated(

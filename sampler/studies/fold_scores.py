@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats, Longs
+from sampler.data.rows import Rows
+from sampler.data.splits.split_plan import Split
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.scoring import inside_intervals
+from sampler.posterior.charts.fit_progress import Report
 from sampler.posterior.laws.likelihood import own_probabilities
+from sampler.posterior.posterior import Posterior
 from sampler.preparation import prepare_rows
 from sampler.running import run
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from sampler.data.rows import Rows
-    from sampler.data.splits.split_plan import Split
-    from sampler.posterior.posterior import Posterior
-    from sampler.running import Report
-
-    Floats = NDArray[np.float64]
-    Places = NDArray[np.int64]
-    _ByRow: TypeAlias = tuple[Places, Floats, Floats, NDArray[np.bool_]]
+_ByRow: TypeAlias = tuple[Longs, Floats, Floats, NDArray[np.bool_]]
 
 NUM_CHAINS, NUM_DRAWS, THIN = 2, 100, 4  # lengths of a fit to all folds but one
 COVERAGE = 0.9  # level of the intervals whose coverage is reported
@@ -106,7 +101,7 @@ def score_fold(
     return FoldScores(scored.tolist(), log_score, squares, inside, seconds)
 
 
-def _of_one(posterior: Posterior, rows: Rows, test: Places) -> _ByRow:
+def _of_one(posterior: Posterior, rows: Rows, test: Longs) -> _ByRow:
     """Score each row, of numbers and counts with its squared error and coverage.
 
     A row of a class that the fit has not seen has none: no candidate could score it.
@@ -123,7 +118,7 @@ def _of_one(posterior: Posterior, rows: Rows, test: Places) -> _ByRow:
     return test, law.log_density(judged.y), (mean - judged.y) ** 2, inside
 
 
-def _of_several(posterior: Any, rows: Rows, test: Places) -> _ByRow:
+def _of_several(posterior: Any, rows: Rows, test: Longs) -> _ByRow:
     """Score the outcomes of each row together."""
     judged = rows.take(test)
     y, log_score = posterior.log_scores(judged.table, judged.outcomes)

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sampler.array_types import Codes, Floats
 from sampler.data.treatment.design import ROLE
 from sampler.errors import SettingsError
 from sampler.posterior.parts.effects import EffectColumns
+from sampler.posterior.posterior import Posterior
 from sampler.posterior.refusals import check
 from sampler.preparation.propensity import with_propensities
 from sampler.prepared_fit import reference_rows
 from sampler.running import run
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.posterior.posterior import Posterior
-
-    Floats = NDArray[np.float64]
-    Codes = NDArray[np.uint8]
 
 
 def placebo_fit(posterior: Posterior, seed: int = 0, *, progress: bool = False) -> Posterior:

@@ -7,13 +7,15 @@ compete for the rules.
 
 from __future__ import annotations
 
-from concurrent.futures import as_completed
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
+from sampler.array_types import Floats
 from sampler.data.censoring.outcomes import refuse_censoring
 from sampler.data.groupings import group_names
 from sampler.data.rows import Rows
@@ -22,22 +24,14 @@ from sampler.definitions.several import are_several
 from sampler.errors import SettingsError
 from sampler.noise import AUTO
 from sampler.posterior.charts.cards import first_lines, table_card
+from sampler.posterior.charts.fit_progress import Report
 from sampler.posterior.results.answer import plot
 from sampler.preparation import prepare_rows
 from sampler.preparation.several import check_several, families_of
+from sampler.prepared_fit import PreparedFit
 from sampler.running import run, tasks_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from concurrent.futures import Executor
-
-    from numpy.typing import NDArray
-
-    from sampler.prepared_fit import PreparedFit
-    from sampler.running import Report
-
-    Floats = NDArray[np.float64]
-    Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 
 SelectionRule = Literal["max", "se", "local"]
 RULES: tuple[SelectionRule, ...] = get_args(SelectionRule)
@@ -242,7 +236,7 @@ def select_features(
     seed: int = 0,
     num_threads: int | None = None,
     executor: Executor | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     **settings: Any,
 ) -> Selection | dict[str, Selection]:
     """Select the features that a sum of trees uses more than it would for unrelated outcomes.

@@ -6,13 +6,15 @@ are independent (`score_fold`), and `compare` judges what they found.
 
 from __future__ import annotations
 
-from concurrent.futures import as_completed
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, as_completed
 from dataclasses import asdict, dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sampler.array_types import Floats
 from sampler.data.censoring.outcomes import refuse_censoring
 from sampler.data.rows import Rows
 from sampler.data.scalars import counted, number_to_text
@@ -28,15 +30,7 @@ from sampler.preparation.several import check_several, families_of
 from sampler.running import tasks_of
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
 from sampler.studies.fold_scores import FoldScores, score_fold
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from concurrent.futures import Executor
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Progress = Callable[[int, int], None]
+from sampler.studies.selection import OnProgress
 
 FOLDS = Setting("whole", "model", "Parts of the rows, each scored by fits to the others.", 5, limits=(2, 20))
 
@@ -159,7 +153,7 @@ def tune(
     seed: int = 0,
     num_threads: int | None = None,
     executor: Executor | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     **settings: Any,
 ) -> Tuning:
     """Choose settings by K-fold cross-validation of the log score.

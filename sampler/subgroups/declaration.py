@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sampler.data.scalars import as_text, text_to_days
+from sampler.data.schema import FeatureKind
 from sampler.definitions.setting import is_number
 from sampler.errors import SettingsError, suggestion
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from sampler.data.schema import FeatureKind
 
 MISSING, BY_CLASS = "missing", "by_class"  # in place of a column
 ABOUT = (

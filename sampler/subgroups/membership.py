@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Words
 from sampler.data.columns import infer_kind, sort_levels
 from sampler.data.convert import Labels, to_floats, to_labels
 from sampler.data.scalars import days_to_text, number_to_text
+from sampler.data.schema import FeatureKind
+from sampler.data.table import RawColumn, Table
 from sampler.errors import DataError, DataProblem
 from sampler.subgroups.declaration import Condition, Subgroup, Subgroups, out_of_range, refused, unknown
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.schema import FeatureKind
-    from sampler.data.table import RawColumn, Table
-
-    Bits = NDArray[np.uint64]
-    Cuts = Callable[[str], NDArray[np.float64]]
-    Kinds = Mapping[str, FeatureKind]
+CutsByName = Callable[[str], NDArray[np.float64]]
+KindByName = Mapping[str, FeatureKind]
 
 FEWEST = 10  # calibration rows of a level, or without a value, that are a subgroup
 MOST_BITS = 64
@@ -50,7 +46,7 @@ class Membership:
     """
 
     subgroups: tuple[Subgroup, ...]
-    bits: Bits
+    bits: Words
     own: NDArray[np.int32] | None = None
     labels: tuple[str, ...] = ()
 
@@ -88,7 +84,7 @@ def kinds_of(subgroups: Sequence[Subgroup]) -> dict[str, FeatureKind]:
     return kinds
 
 
-def bits_of(subgroups: Sequence[Subgroup], table: Table) -> Bits:
+def bits_of(subgroups: Sequence[Subgroup], table: Table) -> Words:
     """Tell to which subgroups each row of a table belongs, uint64 [row].
 
     Raises
@@ -177,7 +173,7 @@ class _Values:
 
 
 def resolve(
-    declared: Subgroups, judged: Table, kinds: Kinds, cuts: Cuts, *, of_classes: bool
+    declared: Subgroups, judged: Table, kinds: KindByName, cuts: CutsByName, *, of_classes: bool
 ) -> tuple[Subgroup, ...]:
     """Say which subgroups are declared by columns, and by what rows lack.
 
@@ -188,7 +184,7 @@ def resolve(
     judged
         The calibration rows; of their outcomes nothing is known here.
     kinds
-        Kinds of the features and of columns of groups, by name.
+        KindByName of the features and of columns of groups, by name.
     cuts
         Quarter points of a column of numbers or dates, by name, among the training rows.
     of_classes
@@ -226,7 +222,7 @@ def quarter_points(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(points[points > present.min()])
 
 
-def _of_column(judged: Table, name: str, kinds: Kinds, cuts: Cuts) -> list[Subgroup]:
+def _of_column(judged: Table, name: str, kinds: KindByName, cuts: CutsByName) -> list[Subgroup]:
     if name not in judged.names:
         raise unknown(f"{name!r} is no column of these rows")
     raw = judged.column(name)
@@ -264,7 +260,7 @@ def _quarters(name: str, points: NDArray[np.float64], *, of_dates: bool) -> list
     return [first, *between, last]
 
 
-def _by_missing(judged: Table, kinds: Kinds) -> list[Subgroup]:
+def _by_missing(judged: Table, kinds: KindByName) -> list[Subgroup]:
     often = [name for name in kinds if judged.column(name).missing >= FEWEST]
     if not often:
         raise out_of_range(f"no feature is missing in {FEWEST} calibration rows")

@@ -10,13 +10,12 @@ docs/maths.md#subgroups has the derivation.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    Floats = NDArray[np.float64]
+from sampler.array_types import Floats
 
 LESS = 1e-7  # of a row's mass, by which the new row counts less: of all solutions the smallest is found
 FEASIBLE = 1e-10  # tolerances of the solver, smaller than that

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr, ndtri
 
+from sampler.array_types import Floats, Words
 from sampler.data.target import MAX_CLASSES
 from sampler.errors import SettingsError
 from sampler.subgroups.declaration import MOST, Subgroup, out_of_range
 from sampler.subgroups.membership import MOST_BITS, Membership
 from sampler.subgroups.quantiles import ScoredRows, independent_columns, threshold
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Bits = NDArray[np.uint64]
 
 MAX_ROWS = 4_000  # kept of the calibration rows: each cell and level takes a linear programme
 MOST_CELLS = 200
@@ -77,7 +72,7 @@ class SubgroupTable:
     """
 
     subgroups: tuple[Subgroup, ...]
-    cells: Bits
+    cells: Words
     cell: NDArray[np.uint16]
     two_sided: bool = False
     own: NDArray[np.int32] | None = None
@@ -193,7 +188,7 @@ class SubgroupTable:
             ends[level] = np.array(rows)
         return replace(self, ends=ends, _others={})
 
-    def unsolved(self, levels: Sequence[float], bits: Bits) -> int:
+    def unsolved(self, levels: Sequence[float], bits: Words) -> int:
         """Count the linear programmes that ends of levels, of rows with these subgroups, still take."""
         strange = np.setdiff1d(bits, self.cells).tolist()
         known = {*self.ends, *(level for level, cell in [*self._others] if cell == -1)}
@@ -236,7 +231,7 @@ class SubgroupTable:
             self._others[key] = self.solved(weighed, [level]).ends[level]
         return self._others[key]
 
-    def _indicators_of(self, bits: Bits) -> Floats:
+    def _indicators_of(self, bits: Words) -> Floats:
         each = (bits[:, None] >> np.arange(len(self.subgroups), dtype=np.uint64)) & np.uint64(1)
         return np.concatenate([np.ones((len(bits), 1)), each.astype(np.float64)], axis=1)
 
@@ -312,12 +307,12 @@ class CellEnds:
     """
 
     subgroups: tuple[Subgroup, ...]
-    cells: Bits
+    cells: Words
     ends: Floats
     of_classes: bool
     find: Callable[[int], Floats] | None = field(default=None, repr=False, compare=False)
 
-    def of_rows(self, bits: Bits) -> Floats:
+    def of_rows(self, bits: Words) -> Floats:
         """Look up the ends of rows, float64 [row, end]."""
         place = np.minimum(np.searchsorted(self.cells, bits), len(self.cells) - 1)
         ends = self.ends[place]

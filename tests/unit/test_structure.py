@@ -22,6 +22,7 @@ NO_SQL = {
 
 # Classes and types that share a name on purpose, such as a client's document and its source.
 SHARED = {
+    "Bools": "an array of bool",
     "Chain": "of the engine, and as the client shows it",
     "Dataset": "a row of the store, and as the client shows it",
     "Floats": "an array of float64",
@@ -29,12 +30,14 @@ SHARED = {
     "IntervalKind": "credible or predictive, in the sampler and in the client",
     "Json": "a JSON object",
     "Limit": "items on a page, as an option of the command line and as a query parameter",
+    "Longs": "an array of int64",
     "Model": "a row of the store, as the client shows it, and in kernels the leaf model",
     "ModelSet": "a row of the store, and as the client shows it",
     "Part": "beside the mean's trees, and a process that the service consists of",
     "Prediction": "of a posterior, and as the client shows it",
     "Settings": "of a fit, and of the service",
     "Study": "a row of the store, and as the client shows it",
+    "Words": "an array of uint64",
 }
 
 # Functions of services that return a dict on purpose: its keys are names of columns or settings, or it is a
@@ -173,3 +176,35 @@ def test_services_return_dataclasses():
         if node.returns and re.search(r"\bdict\[|\bJson\b|\bMapping\[", ast.unparse(node.returns))
     }
     assert returned <= DICTS.keys()
+
+
+def plain_imports(tree):
+    """Return the names that a module imports as it is loaded, with the packages that they are in."""
+    names = set()
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return {".".join(name.split(".")[:k]) for name in names for k in range(1, name.count(".") + 2)}
+
+
+def test_types_are_imported_plainly():
+    """Imports for types alone are of what would load the compiler, in modules that don't load it."""
+    loads = {
+        name: plain_imports(parsed(file)) for name, file in modules().items() if name.startswith("sampler")
+    }
+    slow, more = set(), {"numba", "rich"}
+    while more:
+        slow |= more
+        more = {name for name, names in loads.items() if names & slow} - slow
+    for name, file in modules().items():
+        for node in parsed(file).body if name.startswith("sampler.") else ():
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                assert name not in slow, name
+                needless = [
+                    ast.unparse(each)
+                    for each in node.body
+                    if not plain_imports(ast.Module([each], [])) & slow
+                ]
+                assert needless == [], name

@@ -3,7 +3,7 @@
 import logging
 import threading
 from copy import copy
-from datetime import datetime  # noqa: TC003  beside other annotations
+from datetime import datetime
 from typing import Self
 
 from sqlalchemy import Engine

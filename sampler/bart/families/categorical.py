@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.bart.class_lines import ClassSlopes
 from sampler.bart.families.likelihood import Likelihood
 from sampler.bart.forest_call import ForestCall
 from sampler.bart.kernels.leaf_models import normal
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD
 from sampler.bart.kernels.row_latents.classes import begin_classes
+from sampler.bart.kernels.state import Forest, Work
 from sampler.bart.log_linear import (
     STEP,
     gamma_prior,
@@ -22,20 +26,11 @@ from sampler.bart.log_linear import (
     scale_for,
 )
 from sampler.bart.state import ForestPlan
+from sampler.kernels.arrays import Data
 from sampler.prior import Constants
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.kernels.arrays import Data
-    from sampler.settings import Settings
-    from sampler.storage.draws import Draws
-    from sampler.training import Training
-
-    Floats = NDArray[np.float64]
+from sampler.settings import Settings
+from sampler.storage.draws import Draws
+from sampler.training import Training
 
 LOG_SD = 7.22  # prior sd of the log of a class's f times k; log odds have twice probit's sd, times 1.702
 

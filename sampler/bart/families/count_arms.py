@@ -7,24 +7,17 @@ have count 0 and rate 0, so that leaves are Gamma given all else, as ever.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
+from sampler.array_types import Floats
 from sampler.bart.families.effect_forest import data_of
 from sampler.bart.forest_call import ForestCall
+from sampler.bart.kernels.state import Forest, Work
 from sampler.bart.log_linear import STEP, LeafScale, gamma_prior, make_log_linear, scale_for
 from sampler.data.treatment.design import ROLE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.training import EffectPrior, Training
-
-    Floats = NDArray[np.float64]
+from sampler.training import EffectPrior, Training
 
 SPAN, GRID = (0.02, 5.0), 200  # of the standard deviation of an arm's logarithm
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.bart.families import effect_forest
 from sampler.bart.families.count_arms import CountArms
 from sampler.bart.families.likelihood import Likelihood
@@ -18,7 +21,7 @@ from sampler.bart.kernels.leaf_models.residual_bound import BOUND_SIZE, measure_
 from sampler.bart.kernels.row_latents import counts
 from sampler.bart.kernels.row_latents.counts import CountRows
 from sampler.bart.kernels.row_latents.latent_outcomes import draw_latent_outcomes
-from sampler.bart.kernels.state import Outcome
+from sampler.bart.kernels.state import Forest, Outcome, Work
 from sampler.bart.log_linear import (
     STEP,
     LeafScale,
@@ -30,19 +33,10 @@ from sampler.bart.log_linear import (
 )
 from sampler.bart.state import ForestPlan, passes_of
 from sampler.families import FAMILIES, ZERO_TREES
+from sampler.kernels.arrays import Data
 from sampler.prior import Constants
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.kernels.arrays import Data
-    from sampler.settings import Settings
-    from sampler.training import Training
-
-    Floats = NDArray[np.float64]
+from sampler.settings import Settings
+from sampler.training import Training
 
 LOG_SD = 2.0  # prior sd of the log rate times k
 ZERO_SD = 1.5  # prior sd of that forest

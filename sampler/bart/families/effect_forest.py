@@ -11,37 +11,26 @@ divided by B, with weights in proportion to B^2.
 from __future__ import annotations
 
 import math
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.bart import forest_call
-from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT
+from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT, Normal
 from sampler.bart.kernels.leaf_models.residual_bound import measure_bound
-from sampler.bart.kernels.state import GRID_LIMIT
+from sampler.bart.kernels.state import GRID_LIMIT, Forest, Outcome, Work
 from sampler.bart.kernels.steps.effect_scale import draw_effect_scale
-from sampler.bart.part import ChainPart
-from sampler.bart.state import make_data, passes_of
+from sampler.bart.part import ChainPart, HasParts
+from sampler.bart.state import ForestPlan, make_data, passes_of
 from sampler.data.treatment.design import HALF_MEAN, ROLE, of_parts
+from sampler.kernels.arrays import Data
 from sampler.kernels.random import normal
-from sampler.training import WEIGHT_BITS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.leaf_models.normal import Normal
-    from sampler.bart.kernels.state import Forest, Outcome, Work
-    from sampler.bart.part import HasParts
-    from sampler.bart.state import ForestPlan
-    from sampler.kernels.arrays import Data
-    from sampler.training import EffectPrior, Training
-
-    Floats = NDArray[np.float64]
+from sampler.training import WEIGHT_BITS, EffectPrior, Training
 
 LARGEST_BITS = 30  # of a weight in units
 NAME = "effect"

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.bart.families.likelihood import Likelihood
 from sampler.bart.forest_call import ForestCall
 from sampler.bart.kernels.leaf_models import normal
 from sampler.bart.kernels.leaf_models.residual_bound import BOUND_SIZE, measure_bound
 from sampler.bart.kernels.row_latents.latent_outcomes import DRAW_LATENT, draw_latent_outcomes
-from sampler.bart.kernels.state import Outcome
+from sampler.bart.kernels.state import Forest, KeptDraws, Outcome, Schedule, Work
 from sampler.bart.kernels.sweep import draw_leaf_variance, draw_sigma2, sweep
-from sampler.bart.part import parts_of
+from sampler.bart.part import ChainPart, parts_of
 from sampler.bart.state import ForestPlan, passes_of
+from sampler.kernels.arrays import Data
 from sampler.kernels.jit import address
 from sampler.noise import NOISES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from contextlib import AbstractContextManager
-
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.state import Forest, KeptDraws, Schedule, Work
-    from sampler.bart.part import ChainPart
-    from sampler.kernels.arrays import Data
-    from sampler.prior import Constants
-    from sampler.storage.draws import Draws
-    from sampler.training import Training
-
-    Floats = NDArray[np.float64]
+from sampler.prior import Constants
+from sampler.storage.draws import Draws
+from sampler.training import Training
 
 
 class Gaussian(Likelihood):

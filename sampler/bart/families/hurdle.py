@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.bart.families.gaussian import Gaussian
 from sampler.bart.families.likelihood import Likelihood
 from sampler.bart.families.probit import Probit
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD
+from sampler.bart.kernels.state import Forest, Work
 from sampler.bart.prior import GRID_BITS, PROBIT_REACH
-from sampler.bart.state import make_data
+from sampler.bart.state import ForestPlan, make_data
+from sampler.kernels.arrays import Data
 from sampler.noise import CONSTANT
 from sampler.prior import Constants, HurdleConstants
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.bart.state import ForestPlan
-    from sampler.kernels.arrays import Data
-    from sampler.storage.draws import Draws
-    from sampler.training import Training
-
-    Floats = NDArray[np.float64]
+from sampler.storage.draws import Draws
+from sampler.training import Training
 
 FOREST = "at_point"
 PROBIT_STEP = PROBIT_REACH * 2.0**-GRID_BITS

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from numpy.typing import NDArray
+
+from sampler.array_types import Floats
 from sampler.bart.kernels import forest_sweep, state
+from sampler.bart.kernels.state import Forest, KeptDraws, Outcome, Schedule, Work
+from sampler.bart.state import ForestPlan
 from sampler.families import FAMILIES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.state import Forest, KeptDraws, Outcome, Schedule, Work
-    from sampler.bart.state import ForestPlan
-    from sampler.kernels.arrays import Data
-    from sampler.storage.draws import Draws
-    from sampler.training import Training
-
-    Floats = NDArray[np.float64]
+from sampler.kernels.arrays import Data
+from sampler.storage.draws import Draws
+from sampler.training import Training
 
 
 class Likelihood(ABC):

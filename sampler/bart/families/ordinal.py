@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from sampler.array_types import Floats
 from sampler.bart.families.gaussian import Gaussian, address_of_draw, name_scalars
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, TAU2
 from sampler.bart.kernels.row_latents.ordered import ROOM, draw_thresholds, shift_level
+from sampler.bart.kernels.state import Forest, Work
 from sampler.bart.prior import calibrate_probit
 from sampler.families import threshold_names
+from sampler.kernels.arrays import Data
 from sampler.prior import Constants
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.kernels.arrays import Data
-    from sampler.settings import Settings
-    from sampler.training import Training
-
-    Floats = NDArray[np.float64]
+from sampler.settings import Settings
+from sampler.training import Training
 
 PROPOSAL = 2.4  # sds of a threshold given the others, in one dimension best (Roberts and Rosenthal 2001)
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from sampler.bart.families.gaussian import Gaussian, address_of_draw
-
-if TYPE_CHECKING:
-    from sampler.bart.kernels.state import Outcome
-    from sampler.training import Training
+from sampler.bart.kernels.state import Outcome
+from sampler.training import Training
 
 
 class Probit(Gaussian):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from numba import types
 
@@ -30,9 +31,6 @@ from sampler.kernels.arrays import (
     numba_type,
 )
 from sampler.kernels.shared.team import Team
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 VALUE, ABOVE, DEPTH, GROWABLE = 0, 1, 2, 3
 

@@ -10,11 +10,14 @@ two classes: its latent outcomes, of errors with variance 1, are drawn given the
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.bart.chain import Chain
 from sampler.bart.checkpoint import Reader, read_checkpoint, write_checkpoint
 from sampler.bart.kernels.steps.covariance import (
@@ -30,17 +33,8 @@ from sampler.definitions.several import correlation_name, forest_name, scalar_na
 from sampler.errors import PackedError
 from sampler.kernels.jit import warm
 from sampler.settings import LIMITS
-from sampler.training import WEIGHT_BITS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.storage.draws import Draws
-    from sampler.training import SeveralTraining, Training
-
-    Floats = NDArray[np.float64]
+from sampler.storage.draws import Draws
+from sampler.training import WEIGHT_BITS, SeveralTraining, Training
 
 STREAMS = LIMITS["num_chains"][1]  # between the numbers of two outcomes' chains: none has another's stream
 FARTHEST = 2.0**25  # of a residual, in grid steps

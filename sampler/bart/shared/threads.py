@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from sampler.bart.kernels.leaf_models import shared_parts
+from sampler.bart.kernels.state import Work
 from sampler.bart.state import make_team
 from sampler.kernels.arrays import LANES
 from sampler.kernels.jit import address, warm
 from sampler.kernels.shared import parts, team
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sampler.bart.kernels.state import Work
 
 MOST_LOSS = 20_000_000  # ns that waiting may take longer than what is saved, before a run goes on alone
 LONGEST_REST = 63  # runs alone before the next attempt; each attempt in vain doubles them

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.schema import Column
 from sampler.data.table import RawColumn, read_column
 from sampler.data.target import check_length, finite_numbers, reject_beyond, reject_rows
@@ -16,15 +19,7 @@ from sampler.definitions.prior import MOST
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.families import FAMILIES
 from sampler.noise import NOISES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from sampler.settings import Settings
-
-    Floats = NDArray[np.float64]
+from sampler.settings import Settings
 
 FEW_SEEN = 0.2  # share of observed outcomes below which the prior's scale comes from a line, and is told
 

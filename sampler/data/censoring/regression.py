@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.definitions.design import Design
-
-    Floats = NDArray[np.float64]
+from sampler.array_types import Floats
+from sampler.definitions.design import Design
 
 MOST_ROWS, MOST_COLUMNS = 5_000, 250
 STEPS, PRECISE = 500, 1e-7

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.columns import infer_kind
+from sampler.data.rows import Rows
+from sampler.data.table import RawColumn
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.rows import Rows
-    from sampler.data.table import RawColumn
-
-    Keys = NDArray[np.uint64]
+Keys = NDArray[np.uint64]
 
 LEAST_SHARE = 0.05  # of the rows that repeat another one
 LEAST_TIMES = 20.0  # as many pairs of copies as chance has

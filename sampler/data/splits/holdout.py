@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 _STREAM = 0x686F6C64  # "hold": distinct from the chains' streams, which are 0, 1, 2, ...
 

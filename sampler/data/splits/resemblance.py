@@ -7,23 +7,18 @@ features say. Scores and calibration by random rows then are of other rows of th
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import fdtrc, ndtr, ndtri
 
+from sampler.array_types import Floats
 from sampler.data.convert import to_labels
+from sampler.data.table import RawColumn, Table
 from sampler.definitions.new_rows import LIKE_TRAINING, NewRows
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.table import RawColumn, Table
-
-    Floats = NDArray[np.float64]
 
 MOST_CELLS = 4_000_000  # of a stored table that is read for it: a tenth of a second
 MOST_ROWS = 20_000

@@ -6,28 +6,23 @@ every process and every part of a model chooses the same rows (docs/validity.md)
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Longs
 from sampler.data.columns import sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
 from sampler.data.groupings import group_names
+from sampler.data.rows import Rows
 from sampler.data.scalars import GAP, counted, days_to_text, number_to_text
 from sampler.data.splits.holdout import holdout_rows, random_words
+from sampler.data.table import RawColumn
+from sampler.definitions.new_rows import NewRows
 from sampler.errors import DataError, DataProblem, SettingsError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.rows import Rows
-    from sampler.data.table import RawColumn
-    from sampler.definitions.new_rows import NewRows
-
-    Index = NDArray[np.int64]
 
 FOLDS = 5  # parts of the rows by which a calibration judges all of them
 FEWEST_GROUPS = 3  # with two, a fit without one of them has seen a single other
@@ -42,8 +37,8 @@ _FOLDS_STREAM = 2
 class Split(NamedTuple):
     """Rows of a fit and rows that judge it, each in ascending order; some rows may be in neither."""
 
-    train: Index
-    test: Index
+    train: Longs
+    test: Longs
 
 
 @dataclass(frozen=True)
@@ -125,7 +120,7 @@ class SplitPlan:
         """Number of groups, or of rows where new rows aren't of other groups."""
         return int(self.unit.max(initial=-1)) + 1
 
-    def take(self, rows: Index) -> SplitPlan:
+    def take(self, rows: Longs) -> SplitPlan:
         """Plan for some of the rows alone."""
         unit = np.unique(self.unit[rows], return_inverse=True)[1].astype(np.int32)
         time = None if self.time is None else self.time[rows]
@@ -162,7 +157,7 @@ class SplitPlan:
             )
         return Split(np.flatnonzero(train), np.flatnonzero(test_mask))
 
-    def judged_by(self, test: Index, *, is_date: bool = False) -> str:
+    def judged_by(self, test: Longs, *, is_date: bool = False) -> str:
         """Say by which rows a fit is judged, and for which new rows that tells; `is_date` of the time."""
         rows, column, later = counted(len(test), "row"), self.new_rows.groups, self.new_rows.later
         seen, told = f"{rows} held out at random", "new rows like these"

@@ -5,17 +5,14 @@ from __future__ import annotations
 import base64
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.binning import Grid
 from sampler.data.treatment.dose import Dose, checked_cuts
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 KINDS = ("bcf", "ps-bart", "plain")
 TWO = ("0", "1")  # arms of rows that were not treated, and of those that were

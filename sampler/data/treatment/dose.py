@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.binning import Grid, cut_points
 from sampler.data.scalars import number_to_text
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 UNITS, MOST_UNITS = 32, 256  # units in a standard deviation: that of most rows, and of all of them
 DECIMALS = 3  # with which doses may be given and still be known to lie on a lattice

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.groupings import may_group
 from sampler.data.scalars import as_text
-from sampler.data.table import RawColumn, read_column
+from sampler.data.schema import Column, Schema
+from sampler.data.table import RawColumn, Table, read_column
 from sampler.data.target import check_length, reject_rows
 from sampler.data.treatment.design import DOSE, MOST_ARMS, TWO
+from sampler.definitions.design import Design
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.schema import Column, Schema
-    from sampler.data.table import Table
-    from sampler.definitions.design import Design
-    from sampler.settings import Settings
-
-    Floats = NDArray[np.float64]
+from sampler.settings import Settings
 
 HUNDRED = 100
 FEWEST_OF_ARM = 10  # rows of an arm

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sampler.array_types import Floats
 from sampler.data.encode import numbers
-from sampler.data.table import read
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from sampler.data.schema import Schema
-    from sampler.data.table import Table
-
-    Floats = NDArray[np.float64]
+from sampler.data.schema import Schema
+from sampler.data.table import Table, read
 
 MOST_CELLS = 1 << 22  # of which a design is made: 32 MB
 BLOCK_CELLS = 1 << 19

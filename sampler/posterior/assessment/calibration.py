@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.families import FAMILIES
+from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.scoring import binomial_interval, places_in_order
+from sampler.posterior.laws.law import Law
 from sampler.posterior.predicting import predict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.posterior.assessment.labelled_rows import LabelledRows
-    from sampler.posterior.laws.law import Law
-    from sampler.posterior.results.prediction import Prediction
-
-    Floats = NDArray[np.float64]
+from sampler.posterior.results.prediction import Prediction
 
 MAX_ROWS = 2_000  # used for calibration
 MAX_SHOWN = 500  # reported one by one

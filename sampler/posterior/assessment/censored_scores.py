@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from sampler.array_types import Floats
 
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
+Flags = NDArray[np.bool_]
 
 MOST_PAIRED = 10_000  # rows whose pairs are counted
 BRIER_TIMES, BRIER_RANGE = 30, (0.1, 0.9)  # between these quantiles of the times of events

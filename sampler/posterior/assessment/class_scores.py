@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Marks = NDArray[np.bool_]
+from sampler.array_types import Bools, Floats
 
 Z = 1.959964  # the normal quantile of 97.5%
 TINY = 1e-12  # what an area of 0 or 1 is moved by, where the standard error is 0
@@ -19,7 +15,7 @@ MOST_STEPS = 41  # further thresholds of the ROC curve
 MOST_CLASSES = 30  # in a confusion matrix
 
 
-def class_scores(y: Marks, p: Floats) -> dict[str, Any]:
+def class_scores(y: Bools, p: Floats) -> dict[str, Any]:
     """Score probabilities of classes, of which those that are most probable are predicted.
 
     Parameters
@@ -54,7 +50,7 @@ def class_scores(y: Marks, p: Floats) -> dict[str, Any]:
     }
 
 
-def ranked_probability_score(y: Marks, p: Floats) -> float:
+def ranked_probability_score(y: Bools, p: Floats) -> float:
     """Compute the mean over rows of sum over k of (P(class <= k) - 1[class <= k])^2 / (classes - 1).
 
     Less is better; classes, [row, class] as in `class_scores`, are in their order (Epstein 1969).
@@ -63,7 +59,7 @@ def ranked_probability_score(y: Marks, p: Floats) -> float:
     return float(np.mean(apart**2))
 
 
-def area_under_roc(positive: Marks, p: Floats) -> dict[str, float] | None:
+def area_under_roc(positive: Bools, p: Floats) -> dict[str, float] | None:
     """Compute the area under the ROC curve: the share of pairs of both classes that p puts in order.
 
     A tie counts a half. The 95% interval is Newcombe's (2006, method 5), which has a finite width where all
@@ -99,7 +95,7 @@ def _limits_of_area(area: float, n: int, m: int) -> tuple[float, float]:
     return lower, 1.0 if area >= 1 else float(brentq(beyond, max(area, TINY), 1.0))
 
 
-def _by_threshold(positive: Marks, p: Floats) -> list[dict[str, float]]:
+def _by_threshold(positive: Bools, p: Floats) -> list[dict[str, float]]:
     """Count rows that are, and are not, of the second class by whether p is at least each threshold."""
     steps = np.quantile(p, np.linspace(0, 1, MOST_STEPS), method="higher")
     thresholds = np.unique([*THRESHOLDS, *steps])

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.encode import Coded
 from sampler.data.scalars import counted
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.families import FAMILIES
+from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.core.intervals import Interval, Request
+from sampler.posterior.laws.law import Law
 from sampler.posterior.predicting import predict, predict_by_row
 from sampler.posterior.refusals import check
-from sampler.posterior.results.prediction import PredictionSet
+from sampler.posterior.results.prediction import Prediction, PredictionSet
+from sampler.storage.conformal_table import CalibratedLevel
+from sampler.subgroups.declaration import Subgroup
 from sampler.subgroups.membership import columns_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.posterior.assessment.labelled_rows import LabelledRows
-    from sampler.posterior.laws.law import Law
-    from sampler.posterior.results.prediction import Prediction
-    from sampler.storage.conformal_table import CalibratedLevel
-    from sampler.subgroups.declaration import Subgroup
-
-    Floats = NDArray[np.float64]
 
 FARTHEST = 1e-12  # tail probability beyond which an end is infinite
 BATCH_ROWS = 500

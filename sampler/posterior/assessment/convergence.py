@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sampler.array_types import Floats
 from sampler.posterior.assessment.diagnostics import evenly_spaced
+from sampler.posterior.laws.law import Law
 from sampler.posterior.verdict import rhat_ess
-from sampler.posterior.verdict.agreement import FEWEST_DRAWS, LIMITS, SCALARS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.posterior.laws.law import Law
-    from sampler.posterior.verdict.agreement import VerdictLimits
-
-    Floats = NDArray[np.float64]
+from sampler.posterior.verdict.agreement import FEWEST_DRAWS, LIMITS, SCALARS, VerdictLimits
 
 POINTS = 12
 ROWS = 50  # evenly spaced reference rows: each figure and point takes half a millisecond

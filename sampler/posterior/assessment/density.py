@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
 from sampler.errors import DataError, SettingsError
 from sampler.families import FAMILIES
 from sampler.posterior.core.intervals import Request
 from sampler.posterior.laws.hurdle import HurdleLaw
+from sampler.posterior.laws.law import Law
 from sampler.posterior.predicting import predict
+from sampler.posterior.protocol import OutcomeLaw
 from sampler.posterior.refusals import check
-from sampler.posterior.weighting.noise_law import scaled_density
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.posterior.laws.law import Law
-    from sampler.posterior.protocol import OutcomeLaw
-    from sampler.posterior.weighting.noise_law import Shape
-
-    Floats = NDArray[np.float64]
+from sampler.posterior.weighting.noise_law import Shape, scaled_density
 
 POINTS = 240
 FAR = 4.0  # standard deviations of the noise shown beyond the draws

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.posterior.kernels.depths import tree_depths
+from sampler.posterior.laws.law import Law
 from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.verdict.agreement import FEWEST_DRAWS, SCALARS
 from sampler.posterior.verdict.reasons import reasons_to_json
 from sampler.posterior.weighting.importance_weights import mean_error
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.posterior.laws.law import Law
-    from sampler.storage.draws import Draws
-
-    Floats = NDArray[np.float64]
+from sampler.storage.draws import Draws
 
 MAX_POINTS = 500  # points of a trace; a screen shows fewer
 FIGURES = {

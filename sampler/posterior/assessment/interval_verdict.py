@@ -14,26 +14,23 @@ covariance clustered by group (Liang and Zeger 1986) and degrees of freedom of t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import bdtr, chdtrc, fdtrc, kolmogorov
 
+from sampler.array_types import Floats
 from sampler.data.binning import MISSING
 from sampler.data.scalars import days_to_text, number_to_text
 from sampler.data.target import point_mass
 from sampler.families import FAMILIES
+from sampler.posterior.assessment.labelled_rows import LabelledRows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from sampler.posterior.assessment.labelled_rows import LabelledRows
     from sampler.posterior.laws.law import Law
-
-    Floats = NDArray[np.float64]
 
 LEVEL = 0.9  # level of the intervals whose coverage is counted by group
 LEVELS = (0.5, 0.8, LEVEL, 0.95)

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.censoring.outcomes import censoring_roles, read_censored
 from sampler.data.convert import to_labels
+from sampler.data.encode import Coded
 from sampler.data.rows import Rows, named, one_by_name, read_roles_again
-from sampler.data.table import read_rows
+from sampler.data.table import RawColumn, read_rows
 from sampler.data.target import read_outcomes, read_weights, reject_rows
 from sampler.errors import DataError, DataProblem
 from sampler.posterior.refusals import check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.data.table import RawColumn
     from sampler.posterior.laws.law import Law
-
-    Floats = NDArray[np.float64]
 
 
 def check_weighted(law: Law, *, weighted: bool) -> None:

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Bools, Floats
 from sampler.posterior.assessment.conformal import (
     least_probabilities,
     membership,
     probabilities,
     subgroups_of,
 )
+from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.scoring import TINY
+from sampler.posterior.laws.law import Law
 from sampler.posterior.predicting import predict
 from sampler.storage.calibration_size import rows_needed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from sampler.posterior.assessment.labelled_rows import LabelledRows
-    from sampler.posterior.laws.law import Law
-    from sampler.storage.conformal_table import CalibratedLevel
-
-    Floats = NDArray[np.float64]
-    Marks = NDArray[np.bool_]
+from sampler.storage.conformal_table import CalibratedLevel
 
 LEVELS = (0.5, 0.9)  # levels of the intervals that are monitored
 BATCH_ROWS = 500
@@ -64,9 +57,9 @@ class OutcomeScores:
     score: Floats
     log_score: Floats
     error: Floats
-    inside_50: Marks
-    inside_90: Marks
-    above: Marks
+    inside_50: Bools
+    inside_90: Bools
+    above: Bools
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -148,7 +141,7 @@ def _of_classes(law: Law, rows: LabelledRows, shares: Floats) -> tuple[Floats, .
     return pit, membership(law, p)[at, own], density, brier, calibrated & (mine == p.max(axis=1))
 
 
-def _inside(law: Law, level: float, rows: LabelledRows, pit: Floats, score: Floats) -> Marks:
+def _inside(law: Law, level: float, rows: LabelledRows, pit: Floats, score: Floats) -> Bools:
     """Tell which outcomes are in intervals, or sets, of a level; the most probable class is added later."""
     table = law.draws.header.calibration
     if table is not None and table.rows >= rows_needed(level):
@@ -167,7 +160,7 @@ def _inside(law: Law, level: float, rows: LabelledRows, pit: Floats, score: Floa
 
 def _inside_by_subgroup(
     law: Law, claim: CalibratedLevel, rows: LabelledRows, pit: Floats, score: Floats
-) -> Marks:
+) -> Bools:
     if law.classes is not None:
         least = least_probabilities(law, rows.coded, claim)
         own = np.minimum(rows.y.astype(np.int64), least.shape[1] - 1)

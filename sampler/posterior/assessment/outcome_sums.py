@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
@@ -11,8 +12,6 @@ import numpy as np
 from sampler.posterior.assessment.interval_verdict import chance_range
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sampler.posterior.assessment.outcome_scores import OutcomeScores
 
 BINS = 10  # bins of the probability integral transform

@@ -21,22 +21,18 @@ docs/maths.md#outcomes has the formulas.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
+from sampler.array_types import Floats
 from sampler.posterior.assessment.interval_verdict import likeness
 from sampler.posterior.assessment.outcome_sums import OutcomeSums, monday_of
 from sampler.storage.calibration_size import gaps_inside, rows_needed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 ALPHA = 0.01  # probability of a false alarm in the whole life of a model
 FEWEST_ROWS = 30

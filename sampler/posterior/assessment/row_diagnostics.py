@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
 from sampler.errors import SettingsError
 from sampler.posterior.core.intervals import Interval, Quantile
+from sampler.posterior.laws.law import Law
 from sampler.posterior.predicting import draw_outcomes
-from sampler.posterior.results.prediction import Errors
+from sampler.posterior.results.prediction import Errors, Prediction
 from sampler.posterior.verdict.agreement import FEWEST_DRAWS, Agreement
-from sampler.posterior.verdict.reasons import Reason
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.posterior.laws.law import Law
-    from sampler.posterior.results.prediction import Prediction
-    from sampler.posterior.verdict.reasons import Verdict
-
-    Floats = NDArray[np.float64]
+from sampler.posterior.verdict.reasons import Reason, Verdict
 
 BLOCK_CELLS = 1 << 18  # draws times rows of a block: 2 MB for each of about ten arrays
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
+from sampler.array_types import Floats
 from sampler.posterior.assessment.conformal import probabilities
+from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.scoring import BATCH_ROWS, TINY, one_hot
+from sampler.posterior.laws.law import Law
 from sampler.posterior.laws.likelihood import own_probabilities
 from sampler.posterior.predicting import predict
 from sampler.posterior.refusals import check
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from sampler.posterior.assessment.labelled_rows import LabelledRows
-    from sampler.posterior.laws.law import Law
-
-    Floats = NDArray[np.float64]
 
 
 def row_scores(law: Law, rows: LabelledRows, before: Callable[[], None] = lambda: None) -> dict[str, Floats]:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betaincinv
 
+from sampler.array_types import Floats
 from sampler.data.columns import is_number, sort_levels
 from sampler.families import FAMILIES
 from sampler.posterior.assessment.censored_scores import brier, brier_times, concordance, d_calibration
 from sampler.posterior.assessment.class_scores import class_scores, ranked_probability_score
 from sampler.posterior.assessment.interval_verdict import independent_rows, interval_verdict
+from sampler.posterior.assessment.labelled_rows import LabelledRows
+from sampler.posterior.laws.law import Law
 from sampler.posterior.laws.normal import predictive_of
 from sampler.posterior.predicting import predict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.posterior.assessment.labelled_rows import LabelledRows
-    from sampler.posterior.laws.law import Law
-    from sampler.posterior.protocol import OutcomeLaw
-
-    Floats = NDArray[np.float64]
+from sampler.posterior.protocol import OutcomeLaw
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # levels of the pinball losses

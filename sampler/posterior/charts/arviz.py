@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.array_types import Floats
 from sampler.errors import SettingsError
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
     from sampler.posterior.posterior import Posterior
-
-    Floats = NDArray[np.float64]
 
 
 def draws_of(posterior: Posterior, X: Any = None, y: Any = None, weights: Any = None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -9,20 +10,17 @@ import numpy as np
 
 from sampler.data.scalars import counted, in_unit, number_to_text, numbers_to_text, range_to_text
 from sampler.noise import CONSTANT
+from sampler.posterior.results.answer import Answer
 from sampler.posterior.results.columns import by_class
-from sampler.posterior.results.prediction import prediction_columns
+from sampler.posterior.results.comparison import ModelComparison
+from sampler.posterior.results.interactions import Interactions
+from sampler.posterior.results.prediction import Prediction, prediction_columns
+from sampler.posterior.results.rankings import Inclusion, PermutationImportance
+from sampler.posterior.results.scores import Convergence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from sampler.posterior.posterior import Posterior
-    from sampler.posterior.results.answer import Answer
-    from sampler.posterior.results.comparison import ModelComparison
     from sampler.posterior.results.contrasts import Contrast
-    from sampler.posterior.results.interactions import Interactions
-    from sampler.posterior.results.prediction import Prediction
-    from sampler.posterior.results.rankings import Inclusion, PermutationImportance
-    from sampler.posterior.results.scores import Convergence
     from sampler.posterior.results.treatment_effects import TreatmentEffects
 
 SHOWN_ROWS = 20  # rows in a prediction's card

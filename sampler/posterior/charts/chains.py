@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.posterior.assessment.convergence import rank_curves
 from sampler.posterior.charts.style import DASHED, DOTTED, ChartStyle, chart, label_axes, legend_above
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 BAND = 1.3581  # quantile 0.95 of Kolmogorov's distribution
 

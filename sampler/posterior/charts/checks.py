@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from sampler.array_types import Floats
 from sampler.posterior.charts.style import (
     DASHED,
     DOTTED,
@@ -18,14 +22,6 @@ from sampler.posterior.charts.style import (
     name_lines,
     short,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import date
-
-    from numpy.typing import ArrayLike, NDArray
-
-    Floats = NDArray[np.float64]
 
 MOST_WEEKS = 104  # the newest that are drawn
 

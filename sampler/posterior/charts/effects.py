@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from importlib import import_module
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from sampler.array_types import Floats
 from sampler.data.scalars import MICROSECONDS_A_DAY, named_with, number_to_text
 from sampler.posterior.charts.style import DOTTED, ChartStyle, chart, label_axes, name_lines, short
 from sampler.posterior.core.row_blocks import spaced
-from sampler.posterior.results.effects import FeatureRows
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.posterior.results.effects import AccumulatedEffects, PartialDependence
-
-    Floats = NDArray[np.float64]
+from sampler.posterior.results.effects import AccumulatedEffects, FeatureRows, PartialDependence
 
 SHADES = 48  # shades of a surface; with more, a colour bar becomes a bitmap
 APART = 0.06  # share of the height by which ends of lines with names beside them are apart

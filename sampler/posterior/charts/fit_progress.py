@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from sampler.chains import AnyChain
 from sampler.posterior.core.progress import shown_bars
+from sampler.training import Training
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from sampler.chains import AnyChain
     from sampler.kernels.jit import Tell
-    from sampler.training import Training
 
-    Report = Callable[[int, AnyChain], None]
+Report = Callable[[int, AnyChain], None]
 
 
 @contextmanager

@@ -5,7 +5,8 @@ After Mitchell et al. (2019), "Model cards for model reporting".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from sampler.data.scalars import (
     number_to_text,
     range_to_text,
 )
+from sampler.data.schema import Column
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.prior import PRIOR
 from sampler.families import FAMILIES
@@ -24,17 +26,11 @@ from sampler.posterior.assessment.class_scores import THRESHOLDS
 from sampler.posterior.charts.cards import noise_in_words, score_rows
 from sampler.posterior.charts.effects import dependence
 from sampler.posterior.charts.style import ChartStyle, svg_element
+from sampler.posterior.posterior import Posterior
 from sampler.posterior.results.card_document import CardTable, ModelCard, Section
-from sampler.posterior.results.effects import FeatureRows
+from sampler.posterior.results.effects import FeatureRows, PartialDependence
 from sampler.settings import SETTINGS, labelled
 from sampler.storage.calibration_size import rows_needed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from sampler.data.schema import Column
-    from sampler.posterior.posterior import Posterior
-    from sampler.posterior.results.effects import PartialDependence
 
 MOST_ROWS = 20  # rows of a table
 MOST_CLASSES = 10  # in a confusion matrix

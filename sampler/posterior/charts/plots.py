@@ -6,11 +6,13 @@ takes `ax`, the axes to draw on, and returns its axes; without `ax` it makes a f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sampler.array_types import Floats
 from sampler.data.scalars import named_with
 from sampler.errors import SettingsError
 from sampler.posterior.assessment.conformal import conformity
@@ -20,19 +22,11 @@ from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.charts import chains, checks, effects, one_row, rankings, residuals
 from sampler.posterior.charts.style import ChartStyle, Theme
 from sampler.posterior.core.row_blocks import spaced
+from sampler.posterior.posterior import Posterior
 from sampler.posterior.predicting import predict
 from sampler.posterior.refusals import check
 from sampler.posterior.results.effects import FeatureRows
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.posterior.posterior import Posterior
-    from sampler.posterior.results.prediction import Prediction
-
-    Floats = NDArray[np.float64]
+from sampler.posterior.results.prediction import Prediction
 
 MOST_POINTS = 500  # points of a trace, and rows of a chart
 

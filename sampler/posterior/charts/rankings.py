@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.scalars import number_to_text
 from sampler.errors import SettingsError
 from sampler.posterior.charts.style import (
@@ -19,15 +21,11 @@ from sampler.posterior.charts.style import (
     name_lines,
     short,
 )
+from sampler.posterior.results.interactions import Interactions
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sampler.posterior.results.contrasts import Contrast
-    from sampler.posterior.results.interactions import Interactions
     from sampler.posterior.results.treatment_effects import EffectEstimate
-
-    Floats = NDArray[np.float64]
 
 Ranked = Iterable[tuple[str, float, float, float]]  # a name, a figure and its ends, the largest first
 

@@ -5,11 +5,13 @@ After the charts of the package shap (Lundberg et al. 2020), with the intervals 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sampler.array_types import Floats
 from sampler.data.scalars import number_to_text
 from sampler.errors import SettingsError
 from sampler.posterior.charts.rankings import height_of
@@ -22,15 +24,7 @@ from sampler.posterior.charts.style import (
     name_lines,
     short,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.posterior.results.shap_values import ShapValues
-
-    Floats = NDArray[np.float64]
+from sampler.posterior.results.shap_values import ShapValues
 
 MOST_REASONS = 12  # features of a chart; the others are one bar, or left out
 HALF_HEIGHT = 0.35  # half the height of a feature's swarm; neighbouring features are 1 apart

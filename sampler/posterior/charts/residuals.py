@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import bdtrik, ndtri
 
+from sampler.array_types import Floats
 from sampler.posterior.charts.style import DASHED, ChartStyle, chart, label_axes, short
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 PARTS = (0.05, 0.5, 0.95)  # points of the residuals that are drawn
 MOST_VALUES = 30  # of outcomes that are shown one by one

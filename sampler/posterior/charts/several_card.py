@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +13,7 @@ from sampler.data.scalars import number_to_text, range_to_text
 from sampler.posterior.charts.model_card import LEVEL, model_card
 from sampler.posterior.core.intervals import equal_tailed
 from sampler.posterior.results.card_document import CardTable, ModelCard, Section
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sampler.posterior.several.posterior import SeveralPosterior
+from sampler.posterior.several.posterior import SeveralPosterior
 
 TOGETHER = "What have the outcomes in common?"
 OWN = slice(1, -3)  # sections of a card that are about its outcome, not about the data and the settings

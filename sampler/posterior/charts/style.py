@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import io
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 
 from sampler.data.scalars import number_to_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 Theme = Literal["light", "dark", "print"]
 DASHED: Any = (0, (4, 3))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from sampler.posterior.charts.style import ChartStyle, chart, in_percent, label_axes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 MOST_SHAPES = 10  # in the chart; the table has more
 MOST_LEAVES = 64  # larger topologies are described in words

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sampler import interrupt
+from sampler.data.encode import Coded, Copies
 from sampler.errors import PackedError
 from sampler.posterior.kernels import tree_sums
 from sampler.posterior.kernels.tree_sums import SortedTrees
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sampler.data.encode import Coded, Copies
-    from sampler.storage.draws import Draws
-    from sampler.storage.model_header import Header
+from sampler.storage.draws import Draws
+from sampler.storage.model_header import Header
 
 FEW_ROWS = 12  # up to this number, evaluating row by row is faster
 HALF = 1 << 16

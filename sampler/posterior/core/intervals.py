@@ -10,25 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from sampler.array_types import Floats
+from sampler.data.transform import Transform
 from sampler.errors import SettingsError
 from sampler.posterior.kernels.mixture import mixture_quantiles
 from sampler.posterior.kernels.moments import lined_steps, moments, turn
+from sampler.posterior.weighting.noise_law import Shape
 from sampler.posterior.weighting.quantiles import noise_mixture, of_draws, of_sorted
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.data.transform import Transform
-    from sampler.posterior.weighting.noise_law import Shape
-
-    Floats = NDArray[np.float64]
-    Sums = NDArray[np.int32] | NDArray[np.int64]
-    Rows = slice | NDArray[np.int64]
+Sums = NDArray[np.int32] | NDArray[np.int64]
+RowIndex = slice | NDArray[np.int64]
 
 IntervalKind = Literal["credible", "predictive", "calibrated"]
 CALIBRATED: IntervalKind = "calibrated"  # see `sampler.posterior.assessment.conformal`
@@ -156,18 +153,18 @@ class IntervalFigures:
         self._bounds = np.empty((len(self.tails), *shape))
         self.by_few = np.zeros(shape[0], bool)  # rows whose mean or sd a few draws decide
 
-    def put(self, rows: Rows, mean: Floats, variance: Floats, bounds: Floats) -> None:
+    def put(self, rows: RowIndex, mean: Floats, variance: Floats, bounds: Floats) -> None:
         """Take the figures of a block of rows: mean and variance [row and class], bounds [tail, ..]."""
         shape = self.mean[rows].shape
         self.mean[rows] = mean.reshape(shape)
         self.sd[rows] = np.sqrt(variance).reshape(shape)
         self._bounds[:, rows] = bounds.reshape(-1, *shape)
 
-    def judge(self, rows: Rows, mean: Floats, variance: Floats) -> None:
+    def judge(self, rows: RowIndex, mean: Floats, variance: Floats) -> None:
         """Mark rows whose moments a few draws decide, by means and variances given each, [row, draw]."""
         self.by_few[rows] = decided_by_few((mean - mean.mean(axis=1, keepdims=True)) ** 2 + variance)
 
-    def fill(self, rows: Rows, sums: Sums, offset: float, step: float, sigma: Floats) -> None:
+    def fill(self, rows: RowIndex, sums: Sums, offset: float, step: float, sigma: Floats) -> None:
         """Compute the figures of a block of rows with a numeric outcome.
 
         Parameters
@@ -198,7 +195,7 @@ class IntervalFigures:
                 bounds = step * of_sorted(steps, tails)
             self._bounds[:, rows] = offset + bounds
 
-    def fill_lines(self, rows: Rows, sums: Sums, lines: Lines, noise: AlikeNoise) -> None:
+    def fill_lines(self, rows: RowIndex, sums: Sums, lines: Lines, noise: AlikeNoise) -> None:
         """Compute the predictive figures of a block of rows of sums of trees [draw, row] and lines.
 
         They are those of `fill_mixtures` but for the last digits; `have_places` must be true.
@@ -221,7 +218,7 @@ class IntervalFigures:
 
     def fill_mixtures(
         self,
-        rows: Rows,
+        rows: RowIndex,
         f: Floats,
         noise: Floats | None,
         shape: Shape | None = None,
@@ -261,7 +258,7 @@ class IntervalFigures:
                 self._bounds[:, rows] = bounds if transform is None else transform.inverse(bounds)
         self.sd[rows] = np.sqrt(variance)
 
-    def fill_probabilities(self, rows: Rows, sums: Sums, offset: float, step: float) -> None:
+    def fill_probabilities(self, rows: RowIndex, sums: Sums, offset: float, step: float) -> None:
         """Compute the figures of a block of rows with two classes: those of the second's probability.
 
         The probability is the normal cdf of f; see `fill` for the arguments.

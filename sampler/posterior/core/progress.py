@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import threading
 import time
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,8 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sampler import interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
     from rich.progress import Progress
 
 T = TypeVar("T")

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
+from sampler.posterior.core.intervals import RowIndex
 from sampler.posterior.kernels.tree_sums import BLOCK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-
-    Floats = NDArray[np.float64]
-    Rows = slice | NDArray[np.int64]
 
 # Rows of a block of sums: were their number a power of two, the values of a row in all draws would share few
 # places in the nearest cache, and to put them side by side would take twice as long.
@@ -27,7 +21,7 @@ MAX_CELLS = 1 << 21  # draws times rows of a block: 8 MB for each of a few array
 
 def by_blocks(
     coded: Coded, draws: int, known: Callable[[Coded], NDArray[np.bool_]] | None, *, plain: bool
-) -> Iterator[tuple[Rows, bool]]:
+) -> Iterator[tuple[RowIndex, bool]]:
     """Yield blocks of rows to evaluate at once, and whether f is a whole number of steps at each.
 
     With `plain` it is, except at rows of new groups, whose intercepts are unknown: `known` tells rows of

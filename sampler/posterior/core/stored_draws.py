@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.encode import Coded, encode
 from sampler.data.rows import absent_roles, missing_role, read_roles
 from sampler.data.table import is_array, read_rows
 from sampler.data.treatment.design import ROLE
 from sampler.definitions.data import COLUMN_ROLES, LIMITS
 from sampler.errors import DataError, NotFittedError, PackedError, SettingsError
-from sampler.noise import COMPONENTS, DEGREES, NOISES, SPREAD, component_names
+from sampler.noise import COMPONENTS, DEGREES, NOISES, SPREAD, Noise, component_names
 from sampler.posterior.weighting.mixture_noise import Mixture, are_components
+from sampler.posterior.weighting.noise_law import Shape
 from sampler.posterior.weighting.student_noise import Student, are_degrees, sd_of
 from sampler.storage.draw_codec import unpack
-from sampler.storage.draws import concatenate
-from sampler.storage.model_header import OUTCOME
+from sampler.storage.draws import Draws, concatenate
+from sampler.storage.model_header import OUTCOME, Header
+from sampler.subgroups.declaration import Subgroup
 from sampler.subgroups.membership import bits_of, columns_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.noise import Noise
-    from sampler.posterior.weighting.noise_law import Shape
-    from sampler.storage.draws import Draws
-    from sampler.storage.model_header import Header
-    from sampler.subgroups.declaration import Subgroup
-
-    Floats = NDArray[np.float64]
 
 
 class StoredDraws:

@@ -5,14 +5,12 @@ A shape is written in pre-order, with "." for a leaf and "(" left right ")" for 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+from sampler.array_types import Floats
 
 MOST = 50  # shapes in a report
 

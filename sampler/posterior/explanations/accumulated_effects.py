@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sampler.array_types import Codes, Floats
 from sampler.data.binning import MISSING
+from sampler.data.encode import Coded
 from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.core.intervals import Interval
 from sampler.posterior.core.progress import track
 from sampler.posterior.explanations.partial_dependence import codes_of, default_grid
 from sampler.posterior.results.effects import AccumulatedEffects
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.storage.model_header import Header
-
-    Floats = NDArray[np.float64]
-    Codes = NDArray[np.uint8]
+from sampler.storage.model_header import Header
 
 MAX_CELLS = 1 << 21  # draws times rows (times classes) of a block: 16 MB for each of a few arrays
 

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats, Longs
+from sampler.data.encode import Coded
 from sampler.errors import SettingsError
 from sampler.posterior.assessment.conformal import FARTHEST
+from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.core.intervals import CALIBRATED, Request
 from sampler.posterior.explanations.row_sets import AggregateRequest, RowSets
 from sampler.posterior.explanations.set_sums import SetSums, new_levels
+from sampler.posterior.laws.law import Law
 from sampler.posterior.predicting import few_note
 from sampler.posterior.results.aggregates import Aggregate
 from sampler.storage.calibration_size import USUAL_LEVEL, kept_rows
 from sampler.storage.conformal_table import MAX_TOTALS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.posterior.assessment.labelled_rows import LabelledRows
-    from sampler.posterior.laws.law import Law
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 OUTCOMES_OF_SCORES = 2_000  # where a total is scored: exact to .01 of probability
 NOUNS = {"sum": "total", "mean": "mean"}
@@ -160,7 +153,7 @@ def _in_words(law: Law, request: AggregateRequest) -> str:
     return f"{words}, {name} = {first} less {name} = {second}"
 
 
-def _new_groups(law: Law, coded: Coded, sets: RowSets) -> Ints:
+def _new_groups(law: Law, coded: Coded, sets: RowSets) -> Longs:
     """Count the groups of each set that the model has not seen."""
     counts = np.zeros(sets.count, np.int64)
     if law.intercepts is None or coded.groups is None:

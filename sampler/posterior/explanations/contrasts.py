@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Codes, Floats
 from sampler.data.binning import MISSING
 from sampler.data.encode import Coded, numbers
 from sampler.data.scalars import as_text
@@ -16,16 +19,7 @@ from sampler.posterior.core.intervals import equal_tailed
 from sampler.posterior.core.progress import track
 from sampler.posterior.explanations.partial_dependence import codes_of
 from sampler.posterior.results.contrasts import Contrast, ContrastEstimate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.storage.model_header import Header
-
-    Floats = NDArray[np.float64]
-    Codes = NDArray[np.uint8]
+from sampler.storage.model_header import Header
 
 MAX_CELLS = 1 << 21  # draws times rows of a block: 16 MB for each of a few arrays
 FEWEST_ALIKE = 10  # fewest training rows with a setting for which others can be compared with them

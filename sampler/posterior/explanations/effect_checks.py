@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Bools, Floats
 from sampler.data.binning import MISSING
+from sampler.data.encode import Coded
 from sampler.data.treatment.design import ROLE
 from sampler.posterior.explanations.contrasts import MAX_CELLS
+from sampler.posterior.laws.law import Law
+from sampler.posterior.parts.compared_treatments import Compared
 from sampler.posterior.results.treatment_effects import Balance, EffectEstimate, Overlap, Sensitivity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.posterior.laws.law import Law
-    from sampler.posterior.parts.compared_treatments import Compared
-    from sampler.storage.model_header import Header
-
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
+from sampler.storage.model_header import Header
 
 EDGE = 0.05  # propensities nearer to 0 or 1 are extreme
 OVERFITS = 0.15  # of the propensity's area under its ROC curve, at its own rows and at others

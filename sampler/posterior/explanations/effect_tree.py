@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Codes, Floats
 from sampler.data.binning import MISSING
 from sampler.data.scalars import days_to_text, number_to_text
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.storage.model_header import Header
-
-    Floats = NDArray[np.float64]
-    Codes = NDArray[np.uint8]
+from sampler.storage.model_header import Header
 
 DEPTH = 3
 LEAF_SHARE, LEAF_ROWS = 0.05, 10  # least of a leaf

@@ -6,17 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.array_types import Floats
 from sampler.posterior.results.groups import GroupEffects, GroupSlopes
 from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.verdict.agreement import FEWEST_DRAWS
 from sampler.posterior.verdict.reasons import defined
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sampler.posterior.laws.law import Law
-
-    Floats = NDArray[np.float64]
 
 
 def summarise_groups(law: Law, level: float) -> list[GroupEffects]:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
 from sampler.kernels.jit import warm
 from sampler.posterior.core.ensemble import columns_of_codes
 from sampler.posterior.core.intervals import equal_tailed
 from sampler.posterior.kernels.usage import count_rows
+from sampler.posterior.laws.law import Law
 from sampler.posterior.results.rankings import Inclusion
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.posterior.laws.law import Law
-
-    Floats = NDArray[np.float64]
 
 
 def inclusion(

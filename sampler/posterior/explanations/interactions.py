@@ -5,12 +5,15 @@ See docs/maths.md#interactions.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
 from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.core.ensemble import rules_per_draw
 from sampler.posterior.core.intervals import equal_tailed
@@ -18,16 +21,8 @@ from sampler.posterior.core.progress import track
 from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.explanations.work import H_COLUMNS, H_ROWS
 from sampler.posterior.results.interactions import Interactions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from sampler.data.encode import Coded
-    from sampler.storage.draws import Draws
-    from sampler.storage.model_header import Header
-
-    Floats = NDArray[np.float64]
-    Codes = NDArray[np.uint8]
+from sampler.storage.draws import Draws
+from sampler.storage.model_header import Header
 
 MAX_CELLS = 1 << 22  # draws times rows of a block: 32 MB for each of a few arrays
 

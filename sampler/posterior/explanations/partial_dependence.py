@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.binning import MISSING, spread
 from sampler.data.cut_points import GRID_POINTS
 from sampler.data.encode import Coded, Copies, numbers
@@ -18,19 +21,12 @@ from sampler.posterior.core.intervals import Interval
 from sampler.posterior.core.progress import track
 from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.results.effects import Ice, PartialDependence
+from sampler.storage.model_header import Header
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.storage.model_header import Header
-
-    Floats = NDArray[np.float64]
-    Evaluate = Callable[[Coded], Floats]
-    # coded columns of a feature, their codes [column, point] and values before binning
-    Setting = tuple[list[int], NDArray[np.uint8], Floats]
-    Point = tuple[int, ...]  # the number of a value of each feature
+Evaluate = Callable[[Coded], Floats]
+# coded columns of a feature, their codes [column, point] and values before binning
+GridSetting = tuple[list[int], NDArray[np.uint8], Floats]
+Point = tuple[int, ...]  # the number of a value of each feature
 
 MAX_CELLS = 1 << 21  # draws times rows of a block: 16 MB for each of a few arrays
 MAX_KEPT = 1 << 24  # draws times rows times points of each feature, sums of trees that use it alone: 64 MB
@@ -177,7 +173,7 @@ def _summary(averages: Floats, tails: list[float]) -> tuple[Floats, Floats, Floa
 def _curves(
     f: Evaluate,
     coded: Coded,
-    settings: list[Setting],
+    settings: list[GridSetting],
     points: list[Point],
     width: int,
     asked: EffectRequest,
@@ -205,7 +201,7 @@ def _num_classes(header: Header) -> int:
 
 
 def _copied(
-    coded: Coded, settings: list[Setting], points: list[Point], width: int, divided: dict[Any, Any]
+    coded: Coded, settings: list[GridSetting], points: list[Point], width: int, divided: dict[Any, Any]
 ) -> Iterator[tuple[slice, Coded]]:
     """Yield copies of the rows with the features set to successive points, about `width` rows at a time."""
     num_rows = coded.num_rows
@@ -306,7 +302,7 @@ def cells_of_codes(header: Header, codes: NDArray[np.uint8]) -> list[list[Any]]:
     return columns
 
 
-def codes_of(header: Header, index: int, points: list[Any]) -> Setting:
+def codes_of(header: Header, index: int, points: list[Any]) -> GridSetting:
     """Return the positions of a feature's coded columns, their codes [coded column, point], and values."""
     column = header.schema.columns[index]
     positions = _positions(header, index)

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
 from sampler.errors import DataError, DataProblem, SettingsError
+from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.scoring import TINY
 from sampler.posterior.core.intervals import Request, equal_tailed
 from sampler.posterior.core.progress import track
+from sampler.posterior.laws.law import Law
 from sampler.posterior.laws.likelihood import own_probabilities
 from sampler.posterior.protocol import Loss
 from sampler.posterior.results.rankings import PermutationImportance
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from sampler.data.encode import Coded
-    from sampler.posterior.assessment.labelled_rows import LabelledRows
-    from sampler.posterior.laws.law import Law
-
-    Floats = NDArray[np.float64]
 
 LOSSES: tuple[Loss, ...] = get_args(Loss)
 MOST_DRAWS = 200  # evenly spaced among all

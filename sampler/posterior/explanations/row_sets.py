@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.columns import sort_levels
 from sampler.data.convert import Labels, to_floats, to_labels
+from sampler.data.encode import Coded
 from sampler.data.rows import named_column
 from sampler.data.scalars import in_zone, text_to_days
-from sampler.data.table import read_column
+from sampler.data.table import RawColumn, Table, read_column
 from sampler.data.target import check_length, read_weights, reject_rows
 from sampler.errors import DataError, DataProblem, SettingsError, unknown_feature
-from sampler.posterior.core.intervals import CALIBRATED, Request
+from sampler.posterior.core.intervals import CALIBRATED, IntervalKind, Request
+from sampler.posterior.laws.law import Law
 from sampler.posterior.refusals import check
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.data.table import RawColumn, Table
-    from sampler.posterior.core.intervals import IntervalKind
-    from sampler.posterior.laws.law import Law
-
-    Floats = NDArray[np.float64]
 
 FigureOfSet = Literal["sum", "mean", "quantile"]
 MOST_SETS = 100_000

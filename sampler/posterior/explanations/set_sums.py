@@ -7,34 +7,27 @@ on the order of rows, nor on the blocks in which they are evaluated.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from sampler import interrupt
+from sampler.array_types import Floats, Longs
+from sampler.data.encode import Coded
 from sampler.posterior.core.intervals import FINER, decided_by_few
 from sampler.posterior.core.progress import track
 from sampler.posterior.core.row_blocks import MAX_CELLS, ROWS
+from sampler.posterior.explanations.row_sets import AggregateRequest, RowSets
 from sampler.posterior.kernels.mixture import mixture_quantiles
 from sampler.posterior.laws.count_law import CountLaw
+from sampler.posterior.laws.law import Law
 from sampler.posterior.predicting import draw_outcomes, outcome_blocks
 from sampler.posterior.weighting.quantiles import of_sorted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.posterior.explanations.row_sets import AggregateRequest, RowSets
-    from sampler.posterior.laws.law import Law
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 OUTCOMES = 16_000  # simulated where no law of sums is known: an end is exact to .02 of the standard deviation
 SIMULATED = 1 << 23  # numbers in memory at once: 64 MB for each of a few arrays
@@ -50,7 +43,7 @@ def needs_outcomes(law: Law, request: AggregateRequest, *, weighted: bool) -> bo
     return law.exact_sums is None or (law.exact_sums == "poisson" and not plain)
 
 
-def _sum_by(values: Floats, key: Ints, count: int) -> Floats:
+def _sum_by(values: Floats, key: Longs, count: int) -> Floats:
     """Sum values by key, float64 [key]; a sum depends on its values alone, not on their order."""
     order = np.lexsort((values, key))
     keys, starts = np.unique(key[order], return_index=True)
@@ -60,7 +53,7 @@ def _sum_by(values: Floats, key: Ints, count: int) -> Floats:
     return total
 
 
-def new_levels(own: NDArray[np.int32]) -> tuple[Ints, Ints]:
+def new_levels(own: NDArray[np.int32]) -> tuple[Longs, Longs]:
     """Find rows of new groups, and number their groups, one for each row without a group."""
     new = np.flatnonzero(own < 0)
     level = own[new].astype(np.int64)
@@ -78,9 +71,9 @@ class _Part:
     the power of two at its largest factor, `known` [set] what known outcomes and the offset add to it.
     """
 
-    rows: Ints
-    place: Ints
-    cell: Ints
+    rows: Longs
+    place: Longs
+    cell: Longs
     factor: Floats
     seen: NDArray[np.bool_]
     y: Floats
@@ -89,7 +82,7 @@ class _Part:
     known: Floats
 
     @property
-    def unseen(self) -> Ints:
+    def unseen(self) -> Longs:
         return np.flatnonzero(~self.seen)
 
 
@@ -337,7 +330,7 @@ class SetSums:
             drawn.append(total)
         return np.concatenate(drawn)
 
-    def _drawn_quantiles(self, part: _Part, rows: slice, place: Ints) -> Floats:
+    def _drawn_quantiles(self, part: _Part, rows: slice, place: Longs) -> Floats:
         """Simulate quantiles of the outcomes of sets that are these rows, float64 [outcome, set]."""
         coded, seen, factor = self.coded.part(part.rows[rows]), part.seen[rows], part.factor[rows]
         cells = np.split(np.arange(len(place)), np.flatnonzero(np.diff(part.cell[rows])) + 1)

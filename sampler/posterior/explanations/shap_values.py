@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
 from sampler.data.scalars import days_to_text
+from sampler.data.schema import Schema
 from sampler.data.table import read_rows
 from sampler.errors import SettingsError
 from sampler.kernels.jit import warm
@@ -18,18 +22,10 @@ from sampler.posterior.core.progress import track
 from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.explanations.work import shap_block
 from sampler.posterior.kernels.shapley import MOST_PLAYERS, Trees, shapley_values
+from sampler.posterior.laws.law import Law
+from sampler.posterior.parts.forest_to_explain import ForestToExplain
+from sampler.posterior.protocol import GameKind
 from sampler.posterior.results.shap_values import ShapValues
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.data.schema import Schema
-    from sampler.posterior.laws.law import Law
-    from sampler.posterior.parts.forest_to_explain import ForestToExplain
-    from sampler.posterior.protocol import GameKind
-
-    Floats = NDArray[np.float64]
 
 GAMES = ("interventional", "path-dependent")
 BACKGROUND_ROWS = 100

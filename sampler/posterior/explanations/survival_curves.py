@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
 from sampler import interrupt
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
+from sampler.data.transform import Transform
 from sampler.errors import SettingsError
 from sampler.posterior.core.intervals import Request
 from sampler.posterior.core.progress import track
+from sampler.posterior.laws.law import Law
 from sampler.posterior.refusals import check
 from sampler.posterior.results.survival import Band, SurvivalCurves
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.data.transform import Transform
-    from sampler.posterior.laws.law import Law
-
-    Floats = NDArray[np.float64]
 
 MOST_TIMES = 1_000
 DEFAULT_TIMES = 50

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sampler.data.treatment.design import ROLE, TWO
+from sampler.array_types import Bools, Floats
+from sampler.data.encode import Coded
+from sampler.data.treatment.design import ROLE, TWO, EffectDesign
 from sampler.errors import DataError, SettingsError
 from sampler.posterior.core.intervals import Request, equal_tailed
 from sampler.posterior.explanations.contrasts import MAX_CELLS, Averages, groups_by
@@ -20,8 +24,10 @@ from sampler.posterior.explanations.effect_checks import (
     unsupported_rows,
 )
 from sampler.posterior.explanations.effect_tree import divide
+from sampler.posterior.laws.law import Law
 from sampler.posterior.parts.compared_treatments import Compared
 from sampler.posterior.results.treatment_effects import (
+    Balance,
     EffectEstimate,
     EffectFigure,
     EffectLeaf,
@@ -29,19 +35,6 @@ from sampler.posterior.results.treatment_effects import (
     EffectTree,
     TreatmentEffects,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.data.treatment.design import EffectDesign
-    from sampler.posterior.laws.law import Law
-    from sampler.posterior.results.treatment_effects import Balance
-
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
 
 OF = ("all", "treated", "untreated")
 ALL = ""  # part of all rows, see `Averages`

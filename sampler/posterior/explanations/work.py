@@ -6,17 +6,14 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sampler.noise import NOISES
+from sampler.posterior.explanations.row_sets import AggregateRequest
 from sampler.posterior.explanations.set_sums import OUTCOMES, needs_outcomes
 from sampler.posterior.kernels.shapley import FEW_PLAYERS
-
-if TYPE_CHECKING:
-    from sampler.posterior.explanations.row_sets import AggregateRequest
-    from sampler.posterior.laws.law import Law
+from sampler.posterior.laws.law import Law
 
 MOST = 2e10  # of one answer over HTTP: about two seconds of a core
 CALL = 1e7  # of any answer, however small

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
+from sampler.posterior.core.intervals import IntervalFigures
 from sampler.posterior.core.row_blocks import MAX_CELLS
+from sampler.posterior.laws.law import Law
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.posterior.core.intervals import IntervalFigures
-    from sampler.posterior.laws.law import Law
-
-    Floats = NDArray[np.float64]
-    Outcomes = Callable[[Coded, Floats, Floats, int], tuple[Floats, Floats, Floats | None]]
+OutcomeFigures = Callable[[Coded, Floats, Floats, int], tuple[Floats, Floats, Floats | None]]
 
 BLOCK_ROWS = 1024
 
@@ -30,7 +24,7 @@ def fill_by_figure(
     num_draws: int | None,
     *,
     width: int = 1,
-    outcomes: Outcomes | None = None,
+    outcomes: OutcomeFigures | None = None,
 ) -> int:
     """Compute the figures of rows from draws of means, weighted or not, row by row and class by class.
 

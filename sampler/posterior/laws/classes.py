@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sampler.data.linear_terms import CLASS_FOREST
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
+from sampler.data.linear_terms import CLASS_FOREST, LinearTerms
 from sampler.errors import PackedError
 from sampler.posterior.core.ensemble import Ensemble
-from sampler.posterior.core.intervals import Request
+from sampler.posterior.core.intervals import IntervalFigures, Request
+from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.laws.by_figure import fill_by_figure
 from sampler.posterior.laws.law import Law
 from sampler.posterior.parts.forest_to_explain import ForestToExplain
 from sampler.posterior.parts.slopes import Slopes
-from sampler.storage.draws import concatenate
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.data.linear_terms import LinearTerms
-    from sampler.posterior.core.intervals import IntervalFigures
-    from sampler.posterior.core.stored_draws import StoredDraws
-    from sampler.storage.draws import Draws
-
-    Floats = NDArray[np.float64]
+from sampler.storage.draws import Draws, concatenate
 
 
 class ClassesLaw(Law):

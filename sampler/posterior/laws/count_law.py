@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betainc, gammaincc, gammaln
 
 from sampler import interrupt
+from sampler.array_types import Floats
 from sampler.kernels.jit import warm
 from sampler.posterior.kernels.count_crps import LARGEST, LOG_FACTORIALS, MIDDLES, STARTS, WIDTHS, count_crps
 from sampler.posterior.kernels.count_quantiles import UNKNOWN, count_quantiles
 from sampler.posterior.laws.predictive import Predictive
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 NARROW = 50.0  # sds of a mean from which counts are taken for normal
 POINT = 1e-3  # standard deviation that stands for none

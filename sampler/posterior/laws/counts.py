@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
 from sampler.data.treatment.design import of_parts
 from sampler.errors import PackedError
 from sampler.families import FAMILIES
 from sampler.posterior.core.ensemble import Ensemble
+from sampler.posterior.core.intervals import IntervalFigures
 from sampler.posterior.core.row_blocks import spaced
+from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.laws.by_figure import fill_by_figure
 from sampler.posterior.laws.count_law import CountLaw
 from sampler.posterior.laws.law import Law
 from sampler.posterior.parts.effects import FOREST
 from sampler.posterior.parts.forest_to_explain import ForestToExplain
-from sampler.storage.draws import concatenate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.posterior.core.intervals import IntervalFigures
-    from sampler.posterior.core.stored_draws import StoredDraws
-    from sampler.posterior.protocol import ExactSums
-    from sampler.storage.draws import Draws
-
-    Floats = NDArray[np.float64]
+from sampler.posterior.protocol import ExactSums
+from sampler.storage.draws import Draws, concatenate
 
 ZEROS = "zeros"  # the forest of structural zeros
 LEAST_LOG = float(np.log(np.finfo(np.float64).smallest_subnormal))

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
 from sampler.data.scalars import number_to_text
 from sampler.errors import PackedError
 from sampler.noise import NOISES
 from sampler.posterior.core.ensemble import Ensemble
+from sampler.posterior.core.intervals import IntervalFigures
+from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.laws.by_figure import fill_by_figure
 from sampler.posterior.laws.law import BOUND_BY_ROW
 from sampler.posterior.laws.noise_by_row import NoiseByRowLaw
 from sampler.posterior.laws.normal import NormalLaw, predictive_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.posterior.core.intervals import IntervalFigures
-    from sampler.posterior.core.stored_draws import StoredDraws
-    from sampler.posterior.laws.predictive import Predictive
-    from sampler.posterior.protocol import Loss
-    from sampler.storage.draws import Draws
-
-    Floats = NDArray[np.float64]
+from sampler.posterior.laws.predictive import Predictive
+from sampler.posterior.protocol import Loss
+from sampler.storage.draws import Draws
 
 FOREST = "at_point"
 STEP = 2.0**-17  # grid step of that forest

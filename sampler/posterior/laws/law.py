@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial, reduce
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
+from sampler.data.schema import Schema
 from sampler.data.treatment.design import ROLE
 from sampler.posterior.core import topology
 from sampler.posterior.core.ensemble import Ensemble, columns_of_codes, rules_per_draw
-from sampler.posterior.core.intervals import Request
+from sampler.posterior.core.intervals import IntervalFigures, Request, Sums
+from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.laws.likelihood import log_of_own, sum_over_rows
 from sampler.posterior.parts.compared_treatments import TREATED, Compared
 from sampler.posterior.parts.effects import EffectDraws
@@ -20,24 +26,11 @@ from sampler.posterior.parts.forest_to_explain import ForestToExplain
 from sampler.posterior.parts.intercepts import InterceptDraws
 from sampler.posterior.parts.part import LawPart, parts_of
 from sampler.posterior.parts.slopes import Slopes
+from sampler.posterior.protocol import ExactSums, Loss, OutcomeLaw
 from sampler.posterior.verdict.reasons import noise_prior_reason
+from sampler.posterior.verdict.summary import Summary
 from sampler.posterior.weighting.draw_weights import DrawWeights, EqualWeights
-from sampler.storage.draws import concatenate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.data.schema import Schema
-    from sampler.posterior.core.intervals import IntervalFigures, Sums
-    from sampler.posterior.core.stored_draws import StoredDraws
-    from sampler.posterior.protocol import ExactSums, Loss, OutcomeLaw
-    from sampler.posterior.verdict.summary import Summary
-    from sampler.storage.draws import Draws
-
-    Floats = NDArray[np.float64]
+from sampler.storage.draws import Draws, concatenate
 
 # Costs in units of one tree of one draw at one row, about a tenth of a nanosecond: of a predictive bound of a
 # mixture of sums of trees, and of one whose components differ by row.

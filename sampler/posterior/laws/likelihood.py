@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+from sampler.array_types import Floats
 
 DRAWS_AT_ONCE = 1024  # 200 rows of ten classes take 16 MB
 LEAST = -1e9  # of a row: sums with an infinite one couldn't be compared

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
 from sampler.errors import PackedError
 from sampler.posterior.core.ensemble import Ensemble, rules_per_draw
+from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.laws.normal import NormalLaw
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.posterior.core.stored_draws import StoredDraws
-    from sampler.storage.draws import Draws
-
-    Floats = NDArray[np.float64]
+from sampler.storage.draws import Draws
 
 FOREST = "precision"
 STEP = 2.0**-20  # grid step of log precisions

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler import interrupt
-from sampler.posterior.core.intervals import AlikeNoise, Lines, have_places
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
+from sampler.posterior.core.intervals import AlikeNoise, IntervalFigures, Lines, RowIndex, have_places
 from sampler.posterior.core.row_blocks import by_blocks, draws_by_row
+from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.laws.law import BOUND, BOUND_BY_ROW, BOUND_OF_MIXTURE, Law
 from sampler.posterior.laws.predictive import Predictive
+from sampler.posterior.protocol import ExactSums, Loss
 from sampler.posterior.weighting import noise_law
 from sampler.posterior.weighting.student_noise import sd_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.posterior.core.intervals import IntervalFigures
-    from sampler.posterior.core.row_blocks import Rows
-    from sampler.posterior.core.stored_draws import StoredDraws
-    from sampler.posterior.protocol import ExactSums, Loss
-    from sampler.storage.draws import Draws
-
-    Floats = NDArray[np.float64]
+from sampler.storage.draws import Draws
 
 MEAN = {"log": 200, "yeo-johnson": 3500}  # cost of the mean of a transformed outcome, see `Law.own_work`
 ROOT = np.sqrt(2 * np.pi)
@@ -111,7 +103,7 @@ class NormalLaw(Law):
             lines = None
         slopes = None if lines is None else lines.values[chosen]
 
-        def evaluate(block: tuple[Rows, bool]) -> Callable[[], None]:
+        def evaluate(block: tuple[RowIndex, bool]) -> Callable[[], None]:
             """Evaluate the draws at a block of rows; return what then computes their figures."""
             rows, whole_steps = block
             part = coded.part(rows)

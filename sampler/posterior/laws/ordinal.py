@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
 from sampler.errors import PackedError
 from sampler.families import threshold_names
+from sampler.posterior.core.intervals import IntervalFigures
+from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.laws.by_figure import fill_by_figure
 from sampler.posterior.laws.law import Law
 from sampler.posterior.laws.probit import PROBABILITY
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.posterior.core.intervals import IntervalFigures
-    from sampler.posterior.core.stored_draws import StoredDraws
-    from sampler.storage.draws import Draws
-
-    Floats = NDArray[np.float64]
+from sampler.storage.draws import Draws
 
 
 class OrdinalLaw(Law):

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.censoring.regression import log_normal_between
+from sampler.data.transform import Transform
 from sampler.posterior.weighting import noise_law
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.data.transform import Transform
-    from sampler.posterior.weighting.noise_law import Shape
-
-    Floats = NDArray[np.float64]
+from sampler.posterior.weighting.noise_law import Shape
 
 TAIL = 8.5  # standard deviations beyond which a normal has less than 1e-16
 FARTHEST_U, U_STEP = 14.0, 0.1  # beyond e^14 / 8 sds even the heaviest tails add less than 1e-8

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from sampler import interrupt
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
+from sampler.posterior.core.intervals import IntervalFigures, RowIndex
 from sampler.posterior.core.row_blocks import by_blocks, draws_by_row
+from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.laws.law import Law
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.posterior.core.intervals import IntervalFigures
-    from sampler.posterior.core.row_blocks import Rows
-    from sampler.posterior.core.stored_draws import StoredDraws
-    from sampler.storage.draws import Draws
-
-    Floats = NDArray[np.float64]
+from sampler.storage.draws import Draws
 
 PROBABILITY = 300  # cost of a normal probability, see `Law.own_work`
 
@@ -31,7 +24,7 @@ PROBABILITY = 300  # cost of a normal probability, see `Law.own_work`
 class ProbitLaw(Law):
     """Two classes: f is the probability of the second.
 
-    Rows have an offset: that of the model's column of offsets, 0 where there is none.
+    RowIndex have an offset: that of the model's column of offsets, 0 where there is none.
     """
 
     def __init__(self, draws: StoredDraws, chains: Sequence[Draws]) -> None:
@@ -52,7 +45,7 @@ class ProbitLaw(Law):
         """Compute the figures of the rows; return the number of draws per chain used."""
         chosen, used = self.draws.choose(num_draws)
 
-        def evaluate(block: tuple[Rows, bool]) -> Callable[[], None]:
+        def evaluate(block: tuple[RowIndex, bool]) -> Callable[[], None]:
             """Evaluate the draws at a block of rows; return what then computes their figures."""
             rows, whole_steps = block
             part = coded.part(rows)

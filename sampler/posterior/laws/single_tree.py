@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
 from sampler.errors import PackedError
 from sampler.methods import METHODS
 from sampler.posterior.core import topology
 from sampler.posterior.core.ensemble import Ensemble
+from sampler.posterior.core.intervals import IntervalFigures
+from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.laws import normal
 from sampler.posterior.laws.by_figure import fill_by_figure
 from sampler.posterior.laws.law import Law
+from sampler.posterior.laws.predictive import Predictive
 from sampler.posterior.parts.forest_to_explain import ForestToExplain
+from sampler.posterior.protocol import ExactSums, Loss
 from sampler.posterior.weighting.draw_weights import EqualWeights, ImportanceWeights
 from sampler.posterior.weighting.quantiles import noise_mixture
-from sampler.storage.draws import LEAF, concatenate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.posterior.core.intervals import IntervalFigures
-    from sampler.posterior.core.stored_draws import StoredDraws
-    from sampler.posterior.laws.predictive import Predictive
-    from sampler.posterior.protocol import ExactSums, Loss
-    from sampler.storage.draws import Draws
-
-    Floats = NDArray[np.float64]
+from sampler.storage.draws import LEAF, Draws, concatenate
 
 
 class TreeLaw(Law):

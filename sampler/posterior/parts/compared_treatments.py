@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sampler.data.scalars import as_text, number_to_text
-from sampler.data.treatment.design import TWO
+from sampler.data.treatment.design import TWO, EffectDesign
+from sampler.data.treatment.dose import Dose
 from sampler.errors import SettingsError
-
-if TYPE_CHECKING:
-    from sampler.data.treatment.design import EffectDesign
-    from sampler.data.treatment.dose import Dose
 
 
 @dataclass(frozen=True)

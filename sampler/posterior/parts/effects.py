@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from sampler.array_types import Codes, Floats
 from sampler.data.binning import Grid
-from sampler.data.treatment.design import HALF_MEAN, ROLE, of_parts
+from sampler.data.encode import Coded
+from sampler.data.treatment.design import HALF_MEAN, ROLE, EffectDesign, of_parts
 from sampler.errors import PackedError
 from sampler.families import FAMILIES
 from sampler.posterior.core.ensemble import Ensemble
+from sampler.posterior.core.intervals import Sums
 from sampler.posterior.parts.part import LawPart
 from sampler.storage.draw_codec import unpack
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.data.treatment.design import EffectDesign
-    from sampler.posterior.core.intervals import Sums
-    from sampler.storage.draws import Draws
-    from sampler.storage.model_header import Header
-
-    Floats = NDArray[np.float64]
-    Codes = NDArray[np.uint8]
+from sampler.storage.draws import Draws
+from sampler.storage.model_header import Header
 
 FOREST = "effect"
 PROBABILITY = 150  # cost of a normal probability in trees

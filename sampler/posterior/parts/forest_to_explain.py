@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sampler.array_types import Floats
+from sampler.storage.draws import Draws
+
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from sampler.posterior.parts.slopes import Slopes
-    from sampler.storage.draws import Draws
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

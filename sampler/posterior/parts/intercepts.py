@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sampler.data.groupings import FOREST, scalar_names
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
+from sampler.data.groupings import FOREST, Groupings, scalar_names
+from sampler.data.schema import Column
 from sampler.errors import PackedError
 from sampler.posterior.parts.part import LawPart
 from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.verdict.agreement import FEWEST_DRAWS
 from sampler.posterior.verdict.reasons import Reason
+from sampler.storage.draws import Draws
+from sampler.storage.model_header import Header
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.data.groupings import Groupings
-    from sampler.data.schema import Column
     from sampler.posterior.core.intervals import Sums
-    from sampler.storage.draws import Draws
-    from sampler.storage.model_header import Header
-
-    Floats = NDArray[np.float64]
 
 INCLUDED = {  # what answers include, by the kind of interval
     "predictive": "a new outcome in its group: the intercept of a known group, that of a new one with the "

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
 from sampler.definitions.parts import PARTS
+from sampler.posterior.verdict.reasons import Reason
+from sampler.storage.draws import Draws
+from sampler.storage.model_header import Header
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
     from sampler.posterior.core.intervals import Sums
-    from sampler.posterior.verdict.reasons import Reason
-    from sampler.storage.draws import Draws
-    from sampler.storage.model_header import Header
-
-    Floats = NDArray[np.float64]
 
 
 class LawPart:

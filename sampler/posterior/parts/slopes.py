@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sampler.data.linear_terms import slope_names
+from sampler.array_types import Floats
+from sampler.data.encode import Coded
+from sampler.data.linear_terms import LinearTerms, slope_names
+from sampler.data.schema import Schema
 from sampler.errors import PackedError
 from sampler.posterior.kernels.moments import add_lines
 from sampler.posterior.parts.part import LawPart
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.encode import Coded
-    from sampler.data.linear_terms import LinearTerms
-    from sampler.data.schema import Schema
-    from sampler.storage.draws import Draws
-    from sampler.storage.model_header import Header
-
-    Floats = NDArray[np.float64]
+from sampler.storage.draws import Draws
+from sampler.storage.model_header import Header
 
 LINE, TERM = 150, 5  # work of it, and of each of its terms; see `LawPart.work`
 LARGEST = 1e150  # largest slope, in units of y: its square is still finite

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.scalars import cells_to_text
 from sampler.posterior.core.intervals import Interval
 from sampler.posterior.results.answer import Answer
 from sampler.posterior.results.columns import by_class, ends_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 COUNTS = ("rows", "observed_rows", "new_groups")
 

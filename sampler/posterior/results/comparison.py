@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.scalars import number_to_text
 from sampler.posterior.results.answer import Answer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 HIGHER_IS_BETTER = ("log_score",)
 ROOTS = {"squared_error": "rmse"}  # scores that are shown as the root of their mean

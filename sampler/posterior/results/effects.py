@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.posterior.results.answer import Answer
 from sampler.posterior.results.columns import by_class, ends_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sampler.posterior.core.intervals import Interval
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from sampler.array_types import Floats
 from sampler.data.scalars import cells_to_text, number_to_text, range_to_text
 from sampler.posterior.results.answer import Answer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 FIGURES = ("mean", "sd", "lower", "upper")
 

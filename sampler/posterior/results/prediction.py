@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sampler.data.row_flags import as_text
+from sampler.array_types import Floats
+from sampler.data.row_flags import Flag, as_text
 from sampler.posterior.results.answer import RowAnswer, plot
 from sampler.posterior.results.columns import by_class, percent
+from sampler.storage.conformal_table import CalibratedLevel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.row_flags import Flag
     from sampler.posterior.core.intervals import Interval, IntervalKind, Quantile
-    from sampler.storage.conformal_table import CalibratedLevel
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from sampler.array_types import Floats
 from sampler.data.scalars import cells_to_text, number_to_text
+from sampler.posterior.protocol import Loss
 from sampler.posterior.results.answer import Answer, plot
 from sampler.posterior.results.columns import percent
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.posterior.protocol import Loss
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sampler.array_types import Floats
 from sampler.data.scalars import number_to_text
+from sampler.posterior.protocol import GameKind
 from sampler.posterior.results.answer import RowAnswer, plot
 from sampler.posterior.results.columns import by_class
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.posterior.protocol import GameKind
-
-    Floats = NDArray[np.float64]
 
 
 def moving_most(values: Floats) -> int:

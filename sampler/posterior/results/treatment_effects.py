@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from sampler.array_types import Floats
 from sampler.data.scalars import cells_to_text, number_to_text
 from sampler.posterior.core.intervals import Interval
 from sampler.posterior.results.answer import RowAnswer, plot
 from sampler.posterior.results.columns import ends_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

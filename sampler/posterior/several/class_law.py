@@ -6,11 +6,12 @@ A latent outcome above 0 is the second class. It is one of the outcomes of a `Jo
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri_exp, owens_t
 
+from sampler.array_types import Floats
 from sampler.posterior.core.intervals import equal_tailed
 from sampler.posterior.several.joint_law import (
     LOG_2_PI,
@@ -19,11 +20,6 @@ from sampler.posterior.several.joint_law import (
     log_normal,
     weighted_quantiles,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 RARE = -6.0  # normal quantile of a class's probability below which its errors count as normal
 LEAST = 1e-300  # in place of 0, by which nothing can be divided

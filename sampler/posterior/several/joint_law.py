@@ -6,20 +6,15 @@ each draw counts by the density that it gives to them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr, ndtri
 
+from sampler.array_types import Floats
 from sampler.posterior.core.intervals import AlikeNoise, Request, mixture_bounds
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 NOISES = 8  # simulated errors of each draw, by which regions are found
 PASSES = 80  # of the search for a quantile; only bisection of a mixture far from normal comes near it

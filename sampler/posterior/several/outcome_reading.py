@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sampler.data.table import read, read_rows
+from sampler.array_types import Floats
+from sampler.data.schema import Column
+from sampler.data.table import RawColumn, read, read_rows
 from sampler.data.target import read_outcomes
 from sampler.errors import DataError, SettingsError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.schema import Column
-    from sampler.data.table import RawColumn
-
-    Floats = NDArray[np.float64]
 
 
 def read_known(targets: Sequence[Column], X: Any, given: Any, rows: int) -> Floats:

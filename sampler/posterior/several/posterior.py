@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.scalars import counted
+from sampler.data.schema import Column
 from sampler.data.table import read
 from sampler.definitions.several import correlation_name, forest_name, scalar_name
 from sampler.errors import DataError, PackedError, SettingsError
@@ -19,28 +24,17 @@ from sampler.posterior.core.intervals import Request
 from sampler.posterior.core.memory import held_bytes
 from sampler.posterior.posterior import Posterior
 from sampler.posterior.results.answer import draw
+from sampler.posterior.results.card_document import ModelCard
 from sampler.posterior.several.class_law import laws_given, log_density
 from sampler.posterior.several.joint_law import JointMixture, energy_scores
 from sampler.posterior.several.outcome_reading import as_given, read_all, read_known
 from sampler.posterior.several.results import SeveralPrediction, SeveralScores
 from sampler.posterior.treated_posterior import Origin
+from sampler.posterior.verdict.summary import Summary
 from sampler.storage.draw_codec import pack, unpack
-from sampler.storage.draws import concatenate
+from sampler.storage.draws import Draws, concatenate
 from sampler.storage.model_file import read_parts, write_model
 from sampler.storage.model_header import Header
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.data.schema import Column
-    from sampler.posterior.results.card_document import ModelCard
-    from sampler.posterior.verdict.summary import Summary
-    from sampler.storage.draws import Draws
-
-    Floats = NDArray[np.float64]
 
 CELLS = 1 << 22  # numbers held at once for a block of rows
 FEW_DRAWS = 50  # that an answer given known outcomes should rest on at least

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.posterior.results.answer import Answer
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.posterior.results.scores import Scores
-
-    Floats = NDArray[np.float64]
+from sampler.posterior.results.scores import Scores
 
 
 @dataclass(frozen=True, repr=False)

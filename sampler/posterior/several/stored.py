@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sampler.posterior.posterior import Posterior
 from sampler.posterior.results.answer import draw
+from sampler.posterior.results.card_document import ModelCard
 from sampler.posterior.several.posterior import SeveralPosterior
 from sampler.posterior.verdict.reasons import VERDICTS
 from sampler.storage.model_file import read_parts
 from sampler.storage.model_header import Header
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from sampler.posterior.results.card_document import ModelCard
 
 
 def read_posterior(data: bytes) -> Any:

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sampler.array_types import Floats
 from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.verdict.reasons import Reason, ReasonCode, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 ROWS_SHARE = 0.95  # share of the reference rows that must pass
 END_ERROR = math.sqrt(0.05 * 0.95) / 0.10313564037537139  # error of a normal's 5% quantile x root ESS / sd

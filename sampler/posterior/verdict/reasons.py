@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.data.scalars import number_to_text
 from sampler.noise import NOISES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.storage.model_header import Header
+from sampler.storage.model_header import Header
 
 Verdict = Literal["converged", "approximate", "not_converged"]
 VERDICTS: tuple[Verdict, ...] = ("converged", "approximate", "not_converged")

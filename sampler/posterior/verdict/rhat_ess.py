@@ -8,15 +8,10 @@ quantity that never moves has R-hat 1 and an effective sample size equal to the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+from sampler.array_types import Floats
 
 TAILS = (0.05, 0.95)
 ONE_SD = (0.15865525393145707, 0.8413447460685429)  # the normal distribution function at -1 and 1

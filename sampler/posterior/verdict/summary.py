@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.scalars import counted, estimate_to_text, in_unit
 from sampler.definitions.stop import MORE_TREES
 from sampler.posterior.verdict import rhat_ess
@@ -22,13 +25,6 @@ from sampler.posterior.verdict.agreement import (
 )
 from sampler.posterior.verdict.reasons import Reason, Verdict, defined, reasons_to_json
 from sampler.posterior.verdict.use import CLASS_ERROR, ERROR_SHARE, Use, use_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 CONTINUE = "  posterior.extend({draws}) goes on with these chains and returns the longer fit, judged anew."
 OF_SCALARS = {

@@ -7,15 +7,12 @@ so that a page, a card, a terminal and a program are told the same of models of 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from sampler.data.scalars import estimate_to_text, in_unit, number_to_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sampler.posterior.verdict.reasons import Verdict
+from sampler.posterior.verdict.reasons import Verdict
 
 # Two standard errors of a mean beside the sd of its row's error: one is an eighth of it, and raises the error
 # of predictions by 0.8%; for probabilities, two percentage points.

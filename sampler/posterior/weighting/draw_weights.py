@@ -7,12 +7,16 @@ weights of their own (`sampler.posterior.weighting.importance_weights`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.posterior.verdict.agreement import Agreement, judge
+from sampler.posterior.verdict.reasons import Reason, Verdict
 from sampler.posterior.verdict.rhat_ess import (
     mcse_mean,
     mcse_quantile,
@@ -22,15 +26,6 @@ from sampler.posterior.verdict.rhat_ess import (
 from sampler.posterior.verdict.summary import Summary, summarise
 from sampler.posterior.weighting import importance_weights
 from sampler.posterior.weighting.quantiles import of_draws
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from sampler.posterior.verdict.reasons import Reason, Verdict
-
-    Floats = NDArray[np.float64]
 
 
 class DrawWeights(ABC):

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.posterior.verdict.agreement import END_ERROR, Agreement, judge
 from sampler.posterior.verdict.reasons import VERDICTS, Reason, Verdict
 from sampler.posterior.verdict.summary import Summary, weighted_summary
 from sampler.posterior.weighting.quantiles import of_draws
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 CLOSE = 1e-12  # tolerance in comparing sums of weights
 SPREAD: dict[Verdict, float] = {"converged": 0.5, "approximate": 1.0}  # largest sd of runs' log evidences

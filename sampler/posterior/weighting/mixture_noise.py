@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from sampler.array_types import Floats
 from sampler.kernels.jit import warm
 from sampler.posterior.kernels.normal_mixture import density_at, probability_below
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 LEAST = 1e-6  # share of a component that counts
 CLOSE = 1e-6  # of shares to a sum of 1

@@ -6,17 +6,13 @@ draw. Its arrays broadcast with the errors; None stands for normal noise.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+from sampler.array_types import Floats
 
 LOG_2PI = float(np.log(2 * np.pi))
 

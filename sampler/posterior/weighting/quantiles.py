@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from sampler.array_types import Floats
 from sampler.posterior.weighting import noise_law
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sampler.posterior.weighting.noise_law import Shape
-
-    Floats = NDArray[np.float64]
+from sampler.posterior.weighting.noise_law import Shape
 
 MOST_STEPS = 100
 CLOSE = 1e-9  # tolerance of a quantile, in units of the mixture's smallest sd

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, stdtr, stdtrit
 
+from sampler.array_types import Floats
 from sampler.kernels.jit import warm
 from sampler.noise import DEGREE_GRID
 from sampler.posterior.kernels import student
 from sampler.posterior.weighting.noise_law import LOG_2PI
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 GRID = np.array(DEGREE_GRID)
 CELLS = 64  # cells of the table per unit of t

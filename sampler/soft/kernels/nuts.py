@@ -6,18 +6,16 @@ serves one thread.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import carray as _carray  # type: ignore[attr-defined]
 from numba import types
+from numpy.typing import NDArray
 
 from sampler.kernels.jit import pointer_kernel
 from sampler.soft.kernels.density import density
 from sampler.soft.kernels.state import LINE, SoftRoom, SoftRows, SoftShape, zeros
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # the head of the buffer
 COLUMNS, ROWS, KINDS, CLASSES, SPLITS, CONSTANTS, SIZE, WIDTH = 0, 1, 2, 3, 4, 5, 6, 7

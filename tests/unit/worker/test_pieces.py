@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from app.store.draws import StoredBlock  # noqa: TC001  tests annotate lightly
+from app.store.draws import StoredBlock
 from app.store.errors import CorruptBlockError
 from sampler import DataError, Draws, unpack
 from sampler.storage.draws import concatenate

@@ -9,15 +9,13 @@ model has `weights` int32 [n], a row's part of the count; empty where each row c
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from numba.extending import overload
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sampler.bart.kernels.state import LeafPair, Slots, Trial, Work
-    from sampler.kernels.arrays import Bool, Byte, Bytes, Data, Float, Floats, Int, Int32, Ints2, Longs, Words
+from sampler.bart.kernels.state import LeafPair, Slots, Trial, Work
+from sampler.kernels.arrays import Bool, Byte, Bytes, Data, Float, Floats, Int, Int32, Ints2, Longs, Words
 
 F = TypeVar("F", bound="Callable[..., Any]")
 _overload: Any = overload

@@ -5,7 +5,8 @@ Twins of `weighted_pass`, with as many kernels, for the parts of `log_linear_pas
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numba import types
@@ -13,13 +14,8 @@ from numba import types
 from sampler.bart.kernels.leaf_models.log_linear_pass import whole
 from sampler.bart.kernels.leaf_models.weighted_pass import passes
 from sampler.bart.kernels.state import MOST_LEAVES, TRIAL
-from sampler.kernels.arrays import f8, i4, i8, u1, void
+from sampler.kernels.arrays import Bytes, Float, Floats, Int, Ints, Longs, f8, i4, i8, u1, void
 from sampler.kernels.by_slot import add_at, add_to, load, repeat, value_at
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sampler.kernels.arrays import Bytes, Float, Floats, Int, Ints, Longs
 
 _pointer: Any = types.CPointer
 _parts_t = void(

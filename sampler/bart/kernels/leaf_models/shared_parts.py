@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sampler.bart.kernels.histograms import histograms, rows_of_pair, weighted_histograms
 from sampler.bart.kernels.leaf_models.residual_pass import fused_pass, weighted_pass
 from sampler.bart.kernels.leaf_models.shared_passes import COUNTS, CodedRows, MovedRows, PairRows
 from sampler.bart.kernels.pairs import give_back, reroute_pair
 from sampler.bart.kernels.state import CodeSums, Slots, Trial
+from sampler.kernels.arrays import Int
 from sampler.kernels.jit import pointer_kernel
 from sampler.kernels.shared.team import part_signature
-
-if TYPE_CHECKING:
-    from sampler.kernels.arrays import Int
 
 
 def moved_part(at: Any, number: Int, start: Int, stop: Int) -> Int:

@@ -8,21 +8,16 @@ counted by leaf as well.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numba import types
 
 from sampler.bart.kernels.state import MOST_LEAVES, TRIAL
-from sampler.kernels.arrays import i4, i8, u1, void
+from sampler.kernels.arrays import Bytes, Int, Ints, Longs, i4, i8, u1, void
 from sampler.kernels.by_slot import add_at, add_to, load, repeat, value_at
-from sampler.kernels.jit import pointer_kernel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sampler.kernels.arrays import Bytes, Int, Ints, Longs
-    from sampler.kernels.jit import Kernel
+from sampler.kernels.jit import Kernel, pointer_kernel
 
 BEFORE = (3, 8)
 NOW = (2, 3, 4, 8)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sampler.bart.kernels.forest_sweep import sweep_trees
-from sampler.bart.kernels.state import sweep_signature
+from sampler.bart.kernels.leaf_models.normal import Normal
+from sampler.bart.kernels.state import Forest, Work, sweep_signature
 from sampler.bart.kernels.sweep import draw_leaf_variance
+from sampler.kernels.arrays import Data, Float
 from sampler.kernels.jit import pointer_kernel
-
-if TYPE_CHECKING:
-    from sampler.bart.kernels.leaf_models.normal import Normal
-    from sampler.bart.kernels.state import Forest, Work
-    from sampler.kernels.arrays import Data, Float
 
 
 def _sweep_outcome(at_data: Any, at_forest: Any, at_model: Any, at_work: Any) -> Float:
