@@ -58,6 +58,8 @@ def fitted_here(client: httpx.Client, settings, name: str) -> str:
     kind = Kind(name)
     outcomes = kind.y if isinstance(kind.y, dict) else {"outcome": kind.y}
     body = {key: key if isinstance(value, np.ndarray) else value for key, value in kind.arguments.items()}
+    if "groups" in body:
+        body["groups"] = np.atleast_1d(body["groups"]).tolist()
     sent = kind.rows | outcomes
     if kind.weights is not None:
         body["weights"] = "precision"
@@ -122,6 +124,8 @@ def every_page_of(browser: httpx.Client, model: str) -> dict[str, Page]:
         queue += [at + tab + query for tab, query in QUERIES.items() if path == at + tab]
         if path == f"{at}/predict":  # of the row that the form has
             typed = {each["name"]: each.get("value") or "" for each in page.controls}
+            for name, options in re.findall(r'<select id="(f\d+)".*?>(.*?)</select>', page.text, re.DOTALL):
+                typed[name] = unescape(re.findall(r'value="([^"]*)"', options)[-1])
             row = urlencode(
                 {name: value for name, value in typed.items() if re.fullmatch(r"f\d+", name or "")}
             )
