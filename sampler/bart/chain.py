@@ -152,7 +152,9 @@ class Chain(MarkovChain):
         (chain, iteration, num_kept, capacity), body = read_checkpoint(checkpoint, training)
         most = max(FIRST_LEAVES, 4 * training.codes.shape[1])
         if not FIRST_LEAVES <= capacity <= most:
-            raise PackedError("the checkpoint's trees have impossible sizes")
+            raise PackedError(
+                "the checkpoint's trees have impossible sizes: it is damaged or of another version"
+            )
         self = cls(training, chain, capacity)
         self.iteration, self.num_kept = iteration, num_kept
         self.check_counts()

@@ -55,7 +55,7 @@ def read_checkpoint(checkpoint: bytes, training: Training) -> tuple[tuple[int, i
 def check_sizes(num_leaves: NDArray[np.int32], capacity: int, num_rows: int) -> None:
     """Check trees' numbers of leaves, none of which is without rows; raise PackedError."""
     if not 1 <= num_leaves.min() <= num_leaves.max() <= min(capacity, num_rows):
-        raise PackedError("the checkpoint's trees have impossible sizes")
+        raise PackedError("the checkpoint's trees have impossible sizes: it is damaged or of another version")
 
 
 def check_trees(forest: Forest, num_columns: int) -> None:

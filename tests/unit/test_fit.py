@@ -197,7 +197,7 @@ def test_two_classes(labels, classes):
         ([0, 1] * 20, "probit"),
         ([True, False] * 20, "probit"),
         (["a", "b"] * 20, "probit"),
-        ([1.5, 2.5] * 3 + [7.25] * 34, "gaussian"),
+        ([1.5, 2.5] * 12 + [7.25] * 16, "gaussian"),
         (np.arange(40), "gaussian"),
     ],
     ids=str,

@@ -162,7 +162,8 @@ class IntervalFigures:
 
     def judge(self, rows: RowIndex, mean: Floats, variance: Floats) -> None:
         """Mark rows whose moments a few draws decide, by means and variances given each, [row, draw]."""
-        self.by_few[rows] = decided_by_few((mean - mean.mean(axis=1, keepdims=True)) ** 2 + variance)
+        with np.errstate(over="ignore"):  # a moment beyond the largest float is none
+            self.by_few[rows] = decided_by_few((mean - mean.mean(axis=1, keepdims=True)) ** 2 + variance)
 
     def fill(self, rows: RowIndex, sums: Sums, offset: float, step: float, sigma: Floats) -> None:
         """Compute the figures of a block of rows with a numeric outcome.

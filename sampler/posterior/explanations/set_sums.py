@@ -172,7 +172,8 @@ class SetSums:
             ends = CountLaw(rates, None, None).quantiles(self.ends)
             figures[1:] = known + part.share * ends
         away = (of_sets - of_sets.mean(axis=1, keepdims=True)) * steps_of[:, None]
-        few = decided_by_few(away**2 + ((figures[2] - figures[1])[:, None] / 2) ** 2)
+        with np.errstate(over="ignore"):  # a moment beyond the largest float is none
+            few = decided_by_few(away**2 + ((figures[2] - figures[1])[:, None] / 2) ** 2)
         figures[0] = np.where(few, median, figures[0])
         self.by_few[start:stop] = few.reshape(count, width).any(axis=1)
         return figures.reshape(3, count, width)

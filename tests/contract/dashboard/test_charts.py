@@ -7,6 +7,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from html import unescape
 
 import numpy as np
@@ -17,7 +18,7 @@ from app.dashboard import formatting
 from app.dashboard.charts import CHARTS
 from app.dashboard.studio import Picture
 from app.web.read_options import ReadingQuery
-from sampler.posterior.explanations.work import of_figures, of_row
+from sampler.posterior.explanations.work import rows_to_average
 from tests.support.api_calls import of_file, post_csv, problem, table, two_classes
 from tests.support.databases import only
 from tests.support.html_page import checked_svg as checked
@@ -299,11 +300,10 @@ def test_effects_that_are_too_much_work_are_of_fewer_draws(browser, client, sett
     at, query = f"/ui/models/{model['id']}", {"feature": asked["features"]}
     answer = client.post(f"/models/{model['id']}/partial-dependence", json=asked).json()
     posterior = of_file(client, model)
-    each = (
-        of_row(posterior.law, answer["draws"] * 2) + of_figures(posterior.law, answer["draws"] * 2) * 3 / 20
-    )
-    work = np.size(answer["mean"]) * each
-    monkeypatch.setattr("app.services.explanations.partial_dependence.MOST", work * 19)  # of 20 rows
+    affordable = partial(rows_to_average, posterior.law, answer["draws"] * 2, np.size(answer["mean"]), 0)
+    none, some = affordable(0.0), affordable(1e9)
+    for_19 = 1e9 * (19 - none) / (some - none)  # of at least 20 rows
+    monkeypatch.setattr("app.services.explanations.partial_dependence.MOST", for_19)
     assert problem(client.post(f"/models/{model['id']}/partial-dependence", json=asked), 422)["errors"]
     half = answer["draws"] // 2
     page = page_of(browser.get(f"{at}/effects", params=query | {"part": "all"}))

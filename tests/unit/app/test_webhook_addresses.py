@@ -72,5 +72,5 @@ def test_a_name_is_resolved_once_and_http_needs_an_allowed_network(monkeypatch):
     asked = resolving(monkeypatch, "127.0.0.1")
     closed = Taken("msg_1", "wh_1", "ann", "http://plain.example:9/x", "{}", 1, [])
     fault, _ = asyncio.run(send(closed, [ipaddress.ip_network("127.0.0.1")]))
-    assert fault == "The connection failed (ConnectError)."
+    assert fault == "The connection failed (ConnectionRefusedError)."
     assert asked == ["plain.example"]

@@ -7,7 +7,7 @@ import pytest
 
 from sampler import DataError, SettingsError, fit
 from sampler.posterior.explanations.partial_dependence import default_grid
-from sampler.posterior.explanations.work import of_figures, of_row
+from sampler.posterior.explanations.work import rows_to_average
 from sampler.storage.model_header import Header
 from tests.support.models.random_posteriors import make_posterior
 
@@ -136,7 +136,8 @@ def test_levels_and_pinned_draws():
 def test_work_is_bounded_by_leaving_rows_out():
     """When all rows are too much work, evenly spaced ones are used; a refusal if too few remain."""
     posterior, X, _ = make_posterior()
-    each, figures = 2 * of_row(posterior.law, 24), 2 * 3 * of_figures(posterior.law, 24)  # of 2 points
+    none, some = (rows_to_average(posterior.law, 24, 2, 0, most) for most in (0.0, 1e9))
+    each, figures = 1e9 / (some - none), -none * 1e9 / (some - none)  # of 2 points
     grid = {"x1": [-1.0, 1.0]}
     effect = posterior.partial_dependence(["x1"], X, grid=grid, max_work=40.5 * each + figures)
     assert effect.rows == 40

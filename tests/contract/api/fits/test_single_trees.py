@@ -123,7 +123,7 @@ def test_classes(client, settings):
     page = client.get(f"/ui/models/{model['id']}/predict", params={"f0": "0.1"})
     assert page.status_code == 200
     assert "Probabilities" in page.text
-    assert client.get(f"/ui/models/{model['id']}/density.svg", params={"f0": "0.1"}).status_code == 404
+    assert client.get(f"/ui/models/{model['id']}/density.svg", params={"f0": "0.1"}).status_code == 422
 
 
 @only("sqlite")

@@ -10,13 +10,15 @@ import pytest
 from sqlalchemy import update
 
 from app.services.predictions import stored
+from app.services.predictions.options import PredictionOptions
+from app.services.predictions.predict_rows import work_of_row
 from app.store import datasets
 from app.store import predictions as store
 from app.store.engine import session_scope
 from app.store.queue import claims, units
 from app.store.queue.workers import register
 from app.store.tables import BatchPrediction, Dataset, PredictionBlock, Worker
-from tests.support.api_calls import places, post_csv, problem, table
+from tests.support.api_calls import of_file, places, post_csv, problem, table
 from tests.support.databases import only
 from tests.support.models.fitted_models import fitted, run_units
 from tests.support.models.single_tree_models import KINDS, kinds
@@ -86,13 +88,16 @@ def read(response) -> pa.Table:
     return pa.ipc.open_stream(response.content).read_all().replace_schema_metadata()
 
 
-@pytest.mark.parametrize(("work", "units_made"), [(stored.UNIT_WORK, 4), (2 * WORK_OF_ROW, 15)])
+@pytest.mark.parametrize(("work", "units_made"), [(None, 4), (3, 15)])
 def test_units_follow_each_other(client, settings, model, monkeypatch, work, units_made):
     """Blocks of eight rows, processed singly or two per unit, give each row once and in order."""
     monkeypatch.setattr("app.store.datasets.BLOCK_ROWS", 8)
     monkeypatch.setattr("app.store.predictions.BLOCK_ROWS", 8)
     monkeypatch.setattr(stored, "BLOCK_ROWS", 8)
-    monkeypatch.setattr(stored, "UNIT_WORK", work)
+    if work:  # of so many rows
+        monkeypatch.setattr(
+            stored, "UNIT_WORK", work * work_of_row(of_file(client, model), PredictionOptions())
+        )
     dataset_id = post_csv(client, table(30)).json()["id"]
     prediction = start(client, "mine", dataset_id).json()
 

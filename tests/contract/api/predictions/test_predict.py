@@ -8,12 +8,13 @@ from sqlalchemy import Engine, event, text, update
 from sqlalchemy.pool import QueuePool
 
 from app.api.predict import _Route
-from app.services.predictions.predict_rows import Predictor
+from app.services.predictions.options import PredictionOptions
+from app.services.predictions.predict_rows import Predictor, work_of_row
 from app.store import draws, models
 from app.store.engine import make_engine, session_scope
 from app.store.tables import DrawBlock
 from sampler import Posterior
-from tests.support.api_calls import places, post_csv, post_json, problem, table
+from tests.support.api_calls import of_file, places, post_csv, post_json, problem, table
 from tests.support.databases import only
 from tests.support.models.fitted_models import SMALL, fitted
 from tests.support.processes.api_server import serving
@@ -331,13 +332,14 @@ def test_held_out_scores_come_with_the_model(client, settings):
 @only("sqlite")
 def test_the_work_of_an_answer_is_bounded(client, model, settings):
     """Too much work (rows x draws x trees) is a 413 with the limit and the background route."""
-    with serving(settings.model_copy(update={"max_predict_work": 5 * 80 * (10 + 100)})) as address:
+    each = work_of_row(of_file(client, model), PredictionOptions(interval="credible"))
+    with serving(settings.model_copy(update={"max_predict_work": 5 * each})) as address:
         path = f"{address}/models/{model['id']}/predict"
         six, five = ({"rows": ROWS[:1] * count, "interval": "credible"} for count in (6, 5))
         detail = problem(client.post(path, json=six), 413)["detail"]
         assert client.post(path, json=five).status_code == 200
         assert client.post(path, json=six | {"draws": 20}).status_code == 200
-        assert client.post(path, json={"rows": ROWS[:1] * 40, "target": "mean"}).status_code == 200
+        assert client.post(path, json={"rows": ROWS[:1] * 8, "target": "mean"}).status_code == 200
         predictive = {"rows": ROWS[:1] * 5, "interval": "predictive"}
         assert client.post(path, json=predictive).status_code == 413
 
