@@ -18,7 +18,6 @@ from sampler.bart.kernels.steps import group_slopes as kernels
 from sampler.bart.kernels.steps.group_slopes import apply_effects
 from sampler.bart.linear_part import LinearSlopes
 from sampler.bart.part import HasParts
-from sampler.data.groupings import scalar_names
 from sampler.training import Training
 
 GROUP = "group-slopes"  # group of compiled kernels, see `sampler.kernels.groups`
@@ -36,37 +35,31 @@ class InterceptsAndSlopes(SampledEffects):
         return (forest_call.GROUP, GROUP)
 
     def __init__(self, training: Training, host: HasParts) -> None:
-        groups, outcome = training.groups, host.outcome
-        assert groups is not None, "there are groups"
+        super().__init__(training, host)
+        groups, line = self._groups, host.parts.get("line")
         assert groups.z is not None, "groups without slopes have intercepts alone"
-        super().__init__(groups)
-        terms, self._of_line, self._host = 1 + groups.num_slopes, groups.of_line, host
-        line = host.parts.get("line")
+        self._of_line = groups.of_line
         self._line = line if isinstance(line, LinearSlopes) else None
         self._parts: list[kernels.GroupTerms] = []
-        start, rows = 0, len(groups.index[0])
-        for k, (group, size, scale) in enumerate(zip(groups.index, groups.sizes, groups.scales, strict=True)):
-            names = scalar_names(k, groups.num_slopes)
-            place = host.scalar_names.index(names[0])
-            outcome.scalars[place : place + terms] = scale
+        for column in self.columns():
+            terms, size = column.effect.shape
             self._parts.append(
                 kernels.GroupTerms(
-                    group=np.array(group, np.int32),
+                    group=column.group,
                     z=np.ascontiguousarray(groups.z, np.float64),
-                    effect=self.effects[start : start + terms * size].reshape(terms, size),
-                    shift=np.zeros(rows, np.int32),
+                    effect=column.effect,
+                    shift=np.zeros(len(column.group), np.int32),
                     gram=np.zeros((size, terms, terms)),
                     total=np.zeros((size, terms)),
-                    params=np.zeros(len(names)),
+                    params=np.zeros(column.figures),
                     factor=np.zeros((terms, terms)),
                     square=np.zeros((terms, terms)),
                     solved=np.zeros((3, terms)),
                     power=np.zeros(1),
-                    scale=scale / outcome.step,
-                    place=place,
+                    scale=column.scale,
+                    place=column.place,
                 )
             )
-            start += terms * size
 
     def take_out(self, model: Normal) -> None:
         """Take the effects out of residuals that have them all."""

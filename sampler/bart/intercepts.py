@@ -6,9 +6,9 @@ a term for each column of groups.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +21,44 @@ from sampler.bart.kernels.steps import intercepts as kernels
 from sampler.bart.part import ChainPart, HasParts
 from sampler.data.groupings import FOREST, all_scalars, scalar_names
 from sampler.storage.draws import Draws
-from sampler.training import GroupTraining, Training
+from sampler.training import Training
 
 GROUP = "intercepts"  # group of compiled kernels, see `sampler.kernels.groups`
+
+
+class ColumnOfGroups(NamedTuple):
+    """A column's groups by row, their effects [term, group], the prior's scale in grid steps.
+
+    The figures of its covariance begin at `place` of the outcome's scalars; there are `figures` of them.
+    """
+
+    group: NDArray[np.int32]
+    effect: NDArray[np.int32]
+    scale: float
+    place: int
+    figures: int
 
 
 class SampledEffects(ChainPart):
     """The effects of one chain's groups, in grid steps, `effects`; a checkpoint holds them."""
 
-    def __init__(self, training: GroupTraining) -> None:
-        self.effects = np.zeros((1 + training.num_slopes) * sum(training.sizes), np.int32)
+    def __init__(self, training: Training, host: HasParts) -> None:
+        assert training.groups is not None, "there are groups"
+        self._groups, self._host = training.groups, host
+        self.effects = np.zeros((1 + self._groups.num_slopes) * sum(self._groups.sizes), np.int32)
         self._kept: list[NDArray[np.int32]] = []
+
+    def columns(self) -> Iterator[ColumnOfGroups]:
+        """Yield each column of groups, the standard deviations of its effects set to the prior's scale."""
+        groups, outcome, start = self._groups, self._host.outcome, 0
+        terms = 1 + groups.num_slopes
+        for k, (group, size, scale) in enumerate(zip(groups.index, groups.sizes, groups.scales, strict=True)):
+            names = scalar_names(k, groups.num_slopes)
+            place = self._host.scalar_names.index(names[0])
+            outcome.scalars[place : place + terms] = scale
+            effect = self.effects[start : start + terms * size].reshape(terms, size)
+            yield ColumnOfGroups(np.array(group, np.int32), effect, scale / outcome.step, place, len(names))
+            start += terms * size
 
     @classmethod
     def of(cls, training: Training) -> type[ChainPart] | None:
@@ -78,27 +105,19 @@ class GroupIntercepts(SampledEffects):
         return (forest_call.GROUP, GROUP)
 
     def __init__(self, training: Training, host: HasParts) -> None:
-        groups, outcome = training.groups, host.outcome
-        assert groups is not None, "there are groups"
-        super().__init__(groups)
-        self._host = host
-        self._parts: list[kernels.Intercepts] = []
-        start = 0
-        for k, (group, size, scale) in enumerate(zip(groups.index, groups.sizes, groups.scales, strict=True)):
-            place = host.scalar_names.index(scalar_names(k)[0])
-            outcome.scalars[place] = scale
-            self._parts.append(
-                kernels.Intercepts(
-                    group=np.array(group, np.int32),
-                    effect=self.effects[start : start + size],
-                    total=np.zeros(size, np.int64),
-                    size=np.zeros(size, np.int64),
-                    power=np.zeros(2),
-                    scale=scale / outcome.step,
-                    place=place,
-                )
+        super().__init__(training, host)
+        self._parts = [
+            kernels.Intercepts(
+                group=column.group,
+                effect=column.effect[0],
+                total=np.zeros(column.effect.size, np.int64),
+                size=np.zeros(column.effect.size, np.int64),
+                power=np.zeros(2),
+                scale=column.scale,
+                place=column.place,
             )
-            start += size
+            for column in self.columns()
+        ]
 
     def take_out(self, model: Normal) -> None:
         """Take the intercepts out of residuals that have them all."""
