@@ -81,6 +81,8 @@ class _Found:
         for group, (file, fingerprint, facts) in (folder.entries() if folder else {}).items():
             if self._fingerprints.get(group) == fingerprint:
                 self.models[group], self.facts[group] = file, facts
+        if folder is not None:
+            folder.keep_order(fits.groups)
 
     def take(self, group: GroupKey, fitted: FittedGroup) -> None:
         if fitted.facts is None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -82,18 +82,28 @@ class ModelFolder:
             ) from None
 
     def entries(self) -> dict[GroupKey, tuple[Path, str, GroupFacts]]:
-        """Return the file, fingerprint and facts of each group's model; of several, the newest."""
+        """Return the file, fingerprint and facts of each group's model; of several, the newest.
+
+        Groups are in the order of the table that was fitted last, and others behind.
+        """
         found: dict[GroupKey, tuple[Path, str, GroupFacts]] = {}
+        order: list[GroupKey] = []
         for line in (self.path / INDEX).read_text(encoding="utf-8").splitlines()[1:]:
             try:
                 entry = json.loads(line)
             except ValueError:  # cut off when its writer ended
                 continue
-            group: GroupKey = entry["group"] if isinstance(entry["group"], str) else tuple(entry["group"])
+            if "order" in entry:
+                order = list(map(_key, entry["order"]))
+                continue
             file = self.path / entry["file"]
             if file.exists():
-                found[group] = (file, entry["fingerprint"], GroupFacts(**entry["facts"]))
-        return found
+                found[_key(entry["group"])] = (file, entry["fingerprint"], GroupFacts(**entry["facts"]))
+        return {group: found[group] for group in {**dict.fromkeys(order), **found} if group in found}
+
+    def keep_order(self, groups: Iterable[GroupKey]) -> None:
+        """Note the order in which a table has its groups."""
+        self._append({"order": list(groups)})
 
     def keep(self, group: GroupKey, model: bytes, fingerprint: str, facts: GroupFacts) -> Path:
         """Write a model file atomically, then its line; return the file."""
@@ -113,7 +123,12 @@ class ModelFolder:
 
     def _append(self, entry: Mapping[str, Any]) -> None:
         with (self.path / INDEX).open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps(entry, ensure_ascii=False) + "\n")
+            before = "\n" if lines.tell() else ""  # the last writer may have ended within its line
+            lines.write(before + json.dumps(entry, ensure_ascii=False))
+
+
+def _key(group: str | list[str]) -> GroupKey:
+    return group if isinstance(group, str) else tuple(group)
 
 
 def fingerprint_of(table: Table, settings: Mapping[str, Any]) -> str:
