@@ -162,9 +162,8 @@ def _next(engine: Engine, turns: OwnerTurns) -> RefitSchedule | None:
 
 
 def _take_turn(engine: Engine, settings: Settings, taken: RefitSchedule) -> None:
-    model_id = None
     try:
-        told, model_id = _fit(engine, settings, taken)
+        told = _fit(engine, settings, taken)
     except NotFoundError:
         with session_scope(engine) as session:
             store.remove(session, taken.owner, taken.name)  # no model has the name any more
@@ -174,19 +173,20 @@ def _take_turn(engine: Engine, settings: Settings, taken: RefitSchedule) -> None
     except Exception:
         log.exception("The refit of a schedule failed")
         told = "It failed by a mistake of the service, which its log has."
-    with session_scope(engine) as session:
-        store.ended(session, taken, told, model_id)
+    if told is not None:
+        with session_scope(engine) as session:
+            store.ended(session, taken, told, None)
 
 
-def _fit(engine: Engine, settings: Settings, taken: RefitSchedule) -> tuple[str, str | None]:
-    """Queue a fit to the newest data, if there are any new; return what came of it, and the model's id."""
+def _fit(engine: Engine, settings: Settings, taken: RefitSchedule) -> str | None:
+    """Queue a fit to the newest data, and note it with the schedule; return why there is none, else None."""
     owner, name, asked = taken.owner, taken.name, taken.request
     with session_scope(engine, read_only=True) as session:
         if any(m.state in OPEN_STATES for m in model_store.list_page(session, owner, 1, name=name)):
-            return "The last fit under this name hasn't ended.", None
+            return "The last fit under this name hasn't ended."
         model = models.get(session, owner, name)
         if model.dataset_id is None:
-            return "The model that the name means was imported: it has no dataset.", None
+            return "The model that the name means was imported: it has no dataset."
         known = get_dataset(session, owner, model.dataset_id)
         newest = store.newest_dataset(session, owner, taken.dataset_name)
         last = None if taken.last_model_id is None else model_store.get(session, owner, taken.last_model_id)
@@ -194,7 +194,7 @@ def _fit(engine: Engine, settings: Settings, taken: RefitSchedule) -> tuple[str,
         is_new = newest is not None and newest.id not in tried and newest.created_at > known.created_at
         reported = store.has_reports(session, model.id, taken.last_at)
     if not is_new and not reported:
-        return "There were no new data: no newer dataset of this name, and no outcomes.", None
+        return "There were no new data: no newer dataset of this name, and no outcomes."
     with ExitStack() as stack:
         if is_new:
             assert newest is not None
@@ -220,8 +220,9 @@ def _fit(engine: Engine, settings: Settings, taken: RefitSchedule) -> tuple[str,
             )
             request, told = grown.request, f"It was fitted again with {grown.rows:,} reported outcomes."
         plan = creation.plan(engine, owner, request, slots=health.slots_now(engine, settings))
-        with session_scope(engine) as session:
-            return told, creation.accept(session, owner, plan).id
+        with session_scope(engine) as session:  # one for both: killed between them, it would fit twice
+            store.ended(session, taken, told, creation.accept(session, owner, plan).id)
+    return None
 
 
 def _found(session: Session, owner: str, model_id: str) -> tuple[str, RefitSchedule]:

@@ -3,13 +3,14 @@
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import event, func, select, update
+from sqlalchemy.orm import Session
 
 from app.services.outcomes import schedules
 from app.store.clock import utc_now
 from app.store.engine import session_scope
 from app.store.outcomes import schedules as store
-from app.store.tables import RefitSchedule
+from app.store.tables import Model, RefitSchedule
 from tests.contract.api.predictions.test_outcomes import report, rows_of
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.models.fitted_models import fitted, run_units
@@ -27,11 +28,30 @@ def make_due(database) -> None:
         session.execute(update(RefitSchedule).values(due_at=utc_now() - timedelta(seconds=1)))
 
 
+def stored(database) -> tuple[int, str | None]:
+    """Return the number of models, and the one that the schedule notes."""
+    with session_scope(database.engine, read_only=True) as session:
+        noted = session.scalar(select(RefitSchedule.last_model_id))
+        return session.scalar(select(func.count()).select_from(Model)) or 0, noted
+
+
 def turn(database, settings) -> None:
     """Let the schedule have its turn, as the dispatcher's process does."""
     with session_scope(database.engine, read_only=True) as session:
         assert store.any_due(session)
-    assert schedules.run_due(database.engine, settings) == 1
+    fits, noted = stored(database)
+
+    def look(session: Session) -> None:
+        """Assert that no commit lies between a fit and its note: killed there, it would be fitted twice."""
+        if not session.get_bind().get_execution_options().get("bartserve_read_only"):
+            now, last = stored(database)
+            assert (now > fits) == (last != noted)
+
+    event.listen(Session, "after_commit", look)
+    try:
+        assert schedules.run_due(database.engine, settings) == 1
+    finally:
+        event.remove(Session, "after_commit", look)
     with session_scope(database.engine, read_only=True) as session:
         assert not store.any_due(session)
 
