@@ -33,6 +33,7 @@ from tests.support.processes.receiver import receiving
 from tests.support.processes.servers import Postgres, crashing_postgres, folder
 from tests.support.processes.small_disk import fill_up, small_disk
 from tests.support.reports import chaos_report as report
+from tests.support.waiting import stretched
 from worker.context import Context
 from worker.units import run_one
 
@@ -96,7 +97,7 @@ def live(url: str) -> None:
 
 def until_done(act) -> None:
     """Do as dispatchers and clients do: begin again what a lost database ended."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + stretched(120)
     while True:
         try:
             act()

@@ -14,8 +14,11 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import IO
 
 import psycopg
 import redis
@@ -25,6 +28,8 @@ from tests.support.waiting import stretched
 
 START_SECONDS = 60
 NOBODY = 65534
+# Starts all servers, since the system's "parent is gone" means the thread that started the child.
+_STARTER = ThreadPoolExecutor(1)
 
 # Runs in the child before the server: switch the user, and stop when the parent is gone.
 _SHIM = """
@@ -89,9 +94,7 @@ class CrashingPostgres:
     def start(self) -> None:
         """Start it, with recovery after a crash."""
         with self.log.open("ab") as output:
-            self.process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/"
-            )
+            self.process = _started(self.command, output)
         _wait(self.process, self.log, lambda: Postgres(self.url).execute("SELECT 1"))
 
     def crash(self) -> None:
@@ -181,6 +184,11 @@ def redis_client(url: str) -> redis.Redis:
     return redis.Redis.from_url(url.replace("redis+socket://", "unix://"))
 
 
+def _started(command: list[str], output: IO[bytes], **options: bool) -> subprocess.Popen[bytes]:
+    start = partial(subprocess.Popen, command, stdin=subprocess.DEVNULL, cwd="/", **options)
+    return _STARTER.submit(start, stdout=output, stderr=output).result()
+
+
 def _as(user: int, command: list[str]) -> list[str]:
     return [sys.executable, "-c", _SHIM, str(user), str(int(signal.SIGINT)), *command]
 
@@ -219,9 +227,7 @@ def _running(
     command: list[str], log: Path, ready: Callable[[], object], stop: signal.Signals = signal.SIGINT
 ) -> Iterator[None]:
     with log.open("ab") as output:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/", start_new_session=True
-        )
+        process = _started(command, output, start_new_session=True)
     try:
         _wait(process, log, ready)
         yield
