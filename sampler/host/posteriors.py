@@ -4,6 +4,7 @@ from sampler.many.posteriors import RoutedRows
 from sampler.posterior.core.intervals import Interval, IntervalKind
 from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.explanations.aggregates import total_scores
+from sampler.posterior.explanations.contrasts import MOST_GROUPS
 from sampler.posterior.explanations.permutation import permutation_importance
 from sampler.posterior.explanations.row_sets import AggregateRequest, FigureOfSet
 from sampler.posterior.explanations.survival_curves import MOST_TIMES, check_times
@@ -55,6 +56,7 @@ __all__ = [
     "AGREEMENT_LIMITS",
     "H_COLUMNS",
     "H_ROWS",
+    "MOST_GROUPS",
     "MOST_TIMES",
     "MOST_WORK",
     "SCALARS",

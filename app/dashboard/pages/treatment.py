@@ -10,7 +10,8 @@ from app.dashboard.pages.models import Frame, framed_as
 from app.dashboard.studio import TheEffects, prepare_to_draw
 from app.services.access.keys import PREDICT
 from app.services.errors import ServiceError
-from app.services.explanations.effects import EffectsBody, EffectsView
+from app.services.explanations.effects import EffectsBody, EffectsView, names_for_groups
+from app.services.explanations.guard import finished
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.scopes import GuardedRoute, needs
 
@@ -38,12 +39,13 @@ async def treatment(
 ) -> Response:
     """Show the effects of a model's treatment: on average, by a feature, and for each row."""
     model_id, version = frame["model"].id, frame["drawn"]
-    names = list(frame["model"].settings.get("features") or ())
-    chosen = by or (names[0] if names else "")
-    shown: dict[str, Any] = {"effects": None, "averages": {}, "error": None, "names": names, "chosen": chosen}
+    shown: dict[str, Any] = {"effects": None, "averages": {}, "error": None, "names": [], "chosen": by}
 
     def find() -> EffectsView:
-        body = EffectsBody(by=chosen or None, arm=arm or None, against=against or None)
+        shown["features"], beside = names_for_groups(finished(predictor, owner, model_id)[1])
+        shown["names"] = shown["features"] + beside
+        shown["chosen"] = by or next(iter(shown["names"]), "")
+        body = EffectsBody(by=shown["chosen"] or None, arm=arm or None, against=against or None)
         return known.treatment(predictor, owner, model_id, version, body)
 
     if frame["model"].state == "succeeded":
@@ -55,7 +57,9 @@ async def treatment(
             shown["error"] = error
         else:
             shown |= {"effects": found, "averages": found.averages()}
-    named = {name: value for name, value in (("by", chosen), ("arm", arm), ("against", against)) if value}
+    named = {
+        name: value for name, value in (("by", shown["chosen"]), ("arm", arm), ("against", against)) if value
+    }
     return render.render(
         request.scope,
         "model_treatment.html",

@@ -16,7 +16,9 @@ from app.store import datasets as dataset_store
 from app.store.datasets import BLOCK_ROWS
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
+from sampler import Posterior
 from sampler.host.posteriors import (
+    MOST_GROUPS,
     Balance,
     EffectEstimate,
     EffectFigure,
@@ -152,6 +154,15 @@ class EffectsBody(StrictBody, Question):
         if few:
             answer.warnings.append(few)
         return answer
+
+
+def names_for_groups(posterior: Posterior) -> tuple[list[str], list[str]]:
+    """Name the features, and the columns of groups, that `by` takes."""
+    features, beside = (
+        [each.name for each in columns if len(each.levels) <= MOST_GROUPS]
+        for columns in (posterior.schema.columns, posterior.schema.groups)
+    )
+    return features, beside
 
 
 def _rows_of_dataset(model: ExplainedModel, work: WorkOf) -> tuple[Columns | None, str]:

@@ -30,7 +30,7 @@ OF_A_MODEL = "/ui/models/{model_id}"
 ROUTES = [(method, path) for method, path in every_route() if path.startswith(OF_A_MODEL)]
 # What a tab shows only if asked for.
 QUERIES = {"/effects": "?part=all", "/features": "?pairs=true"}
-QUICK = ("gaussian+treatment+weights+linear", "several-with-class")
+QUICK = ("gaussian+treatment+groups", "several-with-class")
 SLOW = (
     *("poisson+arms", "gaussian+ps-bart", "gaussian+event", "gaussian+calibrated-groups"),
     *("gaussian+slopes+linear", "ordinal+groups", "categorical+bcart", "gaussian+dcc-tree"),
@@ -122,6 +122,9 @@ def every_page_of(browser: httpx.Client, model: str) -> dict[str, Page]:
         inside = [path + link if link.startswith("?") else link for link in page.links]
         queue += [link for link in inside if link.partition("?")[0].startswith(at) and "#" not in link]
         queue += [at + tab + query for tab, query in QUERIES.items() if path == at + tab]
+        if path == f"{at}/treatment" and "?" not in address:  # by each that may be chosen, the groups last
+            choices = re.findall(r'<select id="by".*?>(.*?)</select>', page.text, re.DOTALL)
+            queue += [f"{path}?by={unescape(each)}" for each in re.findall(r'value="([^"]*)"', *choices)[-1:]]
         if path == f"{at}/predict":  # of the row that the form has
             typed = {each["name"]: each.get("value") or "" for each in page.controls}
             for name, options in re.findall(r'<select id="(f\d+)".*?>(.*?)</select>', page.text, re.DOTALL):
@@ -153,26 +156,32 @@ def by_tier(names: Sequence[str], quick: Sequence[str] = (), slow: Sequence[str]
     return [pytest.param(each, marks=next(m for known, m in tiers if each in known)) for each in names]
 
 
-def check(pages: dict[str, Page], *, has_treatment: bool) -> None:
+def check(pages: dict[str, Page], *, has_treatment: bool, name: str = "") -> None:
     """Check that pages have words for people, and that every tab is among them."""
     told = {address: words for address, page in pages.items() if (words := page.words_of_programs())}
     assert not told
     found = {address.partition("?")[0].rpartition("/")[2] for address in pages}
     assert found >= {"chains", "features", "effects", "what-if", "outcomes", "predict"}
     assert ("treatment" in found) == has_treatment
+    if "groups" in name:
+        assert not has_treatment or "treatment?by=site" in {each.rpartition("/")[2] for each in pages}
 
 
 @pytest.mark.parametrize("name", by_tier(KINDS, QUICK, SLOW))
 def test_pages_of_an_imported_model(browser, client, name):
     """A model from a file has every page, the treatment's too, every chart that they name and no 500."""
-    check(every_page_of(browser, imported(client, name)), has_treatment="treatment" in Kind(name).arguments)
+    check(
+        every_page_of(browser, imported(client, name)),
+        has_treatment="treatment" in Kind(name).arguments,
+        name=name,
+    )
 
 
 @pytest.mark.parametrize("name", by_tier(KINDS, slow=FITTED))
 def test_pages_of_a_fitted_model(browser, client, settings, name):
     """So has one that was fitted here."""
     pages = every_page_of(browser, fitted_here(client, settings, name))
-    check(pages, has_treatment="treatment" in Kind(name).arguments)
+    check(pages, has_treatment="treatment" in Kind(name).arguments, name=name)
 
 
 @pytest.mark.parametrize("state", by_tier(STATES, quick=("failed", "queued"), slow=STATES))
