@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sampler import interrupt
 from sampler.array_types import Floats
 from sampler.posterior.assessment.diagnostics import evenly_spaced
 from sampler.posterior.laws.law import Law
@@ -98,7 +99,11 @@ def _of_rows(f: Floats) -> dict[str, float | None]:
 def _figures(x: Floats, middle: Any) -> dict[str, float | None]:
     x = np.ascontiguousarray(x)
     of = {"rhat": rhat_ess.rhat, "ess_bulk": rhat_ess.ess_bulk, "ess_tail": rhat_ess.ess_tail}
-    return {name: _plain(float(middle(figure(x)))) for name, figure in of.items()}
+    found = {}
+    for name, figure in of.items():
+        interrupt.look()
+        found[name] = _plain(float(middle(figure(x))))
+    return found
 
 
 def _turned(rows: list[dict[str, float | None]]) -> dict[str, list[float | None]]:

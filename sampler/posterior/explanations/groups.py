@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler import interrupt
 from sampler.array_types import Floats
 from sampler.posterior.results.groups import GroupEffects, GroupSlopes
 from sampler.posterior.verdict import rhat_ess
@@ -33,6 +34,7 @@ def summarise_groups(law: Law, level: float) -> list[GroupEffects]:
         size = len(column.levels)
 
         def figures(term: int, unit: float, k: int = k, size: int = size) -> dict[str, Any]:
+            interrupt.look()
             drawn = intercepts.drawn(k, term, chosen, unit)
             lower, upper = np.quantile(drawn, tails, axis=0)
             spread = drawn.std(axis=0, ddof=1) if len(chosen) > 1 else np.zeros(size)

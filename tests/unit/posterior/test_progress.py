@@ -7,7 +7,9 @@ import pytest
 from rich.console import Console
 
 from sampler import interrupt
+from sampler.posterior.assessment.convergence import growth
 from sampler.posterior.core import progress
+from tests.support.models import kinds
 
 
 @pytest.fixture
@@ -49,3 +51,31 @@ def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch, capfd):
     monkeypatch.setattr(progress, "PATIENCE", -1.0)
     assert list(progress.track("ab", "counting")) == ["a", "b"]
     assert capfd.readouterr().err.strip() == ""
+
+
+class SetAtTheSecondLook(interrupt.StopFlag):
+    """A flag that somebody sets while a computation is under way."""
+
+    looks = 0
+
+    def is_set(self) -> bool:
+        self.looks += 1
+        return self.looks > 1
+
+
+@pytest.mark.usefixtures("all_kernels")
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda posterior, rows: posterior.inclusion(X=rows, by="rows"),
+        lambda posterior, _: posterior.groups(),
+        lambda posterior, _: growth(posterior.law, posterior.num_draws),
+    ],
+    ids=["inclusion", "groups", "growth"],
+)
+def test_what_takes_no_blocks_of_predictions_is_interrupted_too(ask):
+    """Answers that come from trees, effects and scalars look at the flag between their parts."""
+    kind, posterior = kinds.Kind("gaussian+slopes+linear"), kinds.fitted("gaussian+slopes+linear")
+    rows = {name: [*cells] * 5 for name, cells in kind.rows.items()}
+    with interrupt.by(SetAtTheSecondLook()), pytest.raises(interrupt.InterruptedWorkError):
+        ask(posterior, rows)
