@@ -1,0 +1,153 @@
+"""Recalibrated laws: what is learnt from normal scores of outcomes, and the law that follows."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from scipy.stats import norm
+
+from sampler.posterior.recalibration.learning import (
+    LARGEST_K,
+    agree,
+    learn_map,
+    learn_scale,
+    left_out,
+    mean_shift,
+)
+from sampler.posterior.recalibration.recalibration import Recalibration, features_of
+from sampler.posterior.recalibration.scale_trees import ScaleTrees
+
+
+def made(n=600, scale=1.0, by_row=0.0, seed=0):
+    """Return normal scores of rows whose scale differs by their first code, codes, and moments."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 100, (6, n)).astype(np.uint8)
+    right = scale * np.exp(by_row * (np.sign(codes[0] - 49.5)))
+    return right * rng.normal(size=n), codes, rng.normal(size=n), rng.uniform(1, 2, size=n)
+
+
+def learnt(z, codes, mean, sd):
+    trees, factor, middle, apart = learn_scale(z, features_of(codes, mean, sd))
+    knots = learn_map(z / apart)
+    assert knots is not None
+    return Recalibration(*knots, -50.0, 50.0, len(z), 0, 100, trees, factor, middle)
+
+
+def test_rows_with_the_right_law_change_it_by_chance_alone():
+    """The scale is 1, and T is the identity within what chance allows quantiles of 2,000 rows."""
+    own = learnt(*made(2_000))
+    z = np.linspace(-2, 2, 41)
+    assert own.trees is None
+    assert np.abs(ndtr(own.forward(z)) - ndtr(z)).max() < 0.03
+    again = learnt(*made(2_000))
+    assert json.dumps(again.to_json()) == json.dumps(own.to_json())
+
+
+@pytest.mark.parametrize("by_row", [0.0, 0.5])
+def test_coverage_of_new_rows_is_mended(by_row):
+    """A law that is too narrow, everywhere or in some rows, holds what it says at all levels and in both."""
+    own = learnt(*made(1_500, 1.4, by_row))
+    assert (own.trees is None) == (by_row == 0)
+    z, codes, mean, sd = made(20_000, 1.4, by_row, seed=1)
+    u = ndtr(own.score(z, own.scale(codes, mean, sd)))
+    for level in (0.5, 0.8, 0.9, 0.95):
+        inside = np.abs(2 * u - 1) <= level
+        assert abs(inside.mean() - level) < 0.03
+        before = np.abs(2 * ndtr(z) - 1) <= level
+        assert before.mean() < level - 0.05
+    high = codes[0] > 49
+    inside = np.abs(2 * u - 1) <= 0.9
+    assert abs(inside[high].mean() - inside[~high].mean()) < 0.05
+
+
+@pytest.mark.parametrize("by_row", [0.0, 0.5])
+def test_the_law_is_one(by_row):
+    """F' rises, its quantiles are its inverse, its tails those of F, and its density adds up to 1."""
+    z, codes, mean, sd = made(900, 1.3, by_row)
+    own = learnt(z, codes, mean, sd)
+    scale = own.scale(codes, mean, sd)
+    v = np.linspace(-5, 5, 201)
+    for each in np.unique(scale):
+        w = own.score_before(v, each)
+        assert np.all(np.diff(w) > 0)
+        np.testing.assert_allclose(own.score(w, each), v, atol=1e-9)
+        tails = np.array([0.05, -0.05, 0.3, -0.3])
+        of_f = own.tails(tails, each)
+        lower = np.where(of_f < 0, 1 + of_f, of_f)
+        u = ndtr(own.score(norm.ppf(lower), each))
+        np.testing.assert_allclose(u, np.where(tails < 0, 1 + tails, tails), atol=1e-9)
+        at = np.linspace(-15, 15, 60_001)
+        density = own.slope(at / each) * norm.pdf(own.score(at, each)) / each
+        assert np.trapezoid(density, at) == pytest.approx(1, abs=1e-3)
+
+
+def test_it_is_stored_whole_and_no_other_is_read():
+    """A recalibration is read as it was written; what can't be one is refused."""
+    z, codes, mean, sd = made(900, 1.3, 0.5)
+    own = replace(learnt(z, codes, mean, sd), shift=0.25)
+    written = json.loads(json.dumps(own.to_json()))
+    again = Recalibration.from_json(written, None, codes.shape)
+    assert again.to_json() == own.to_json()
+    np.testing.assert_array_equal(again.scale(codes, mean, sd), own.scale(codes, mean, sd))
+    broken = [
+        {"source": written["source"][::-1]},
+        {"source": written["source"][:-1]},
+        {"target": [abs(each) for each in written["target"]]},
+        {"factor": float("inf")},
+        {"low": 3.0, "high": 2.0},
+        {"trees": written["trees"] | {"feature": [[9] * 7] * 60}},
+        {"trees": written["trees"] | {"value": [[1e300] * 8] * 60}},
+        {"trees": written["trees"] | {"limit": [[0.0] * 3] * 60}},
+    ]
+    for each in broken:
+        with pytest.raises(ValueError, match="recalibration"):
+            Recalibration.from_json(written | each, None, codes.shape)
+
+
+def test_a_law_far_from_the_outcomes_is_not_recalibrated():
+    """Where no outcome is below the median no map of scores helps."""
+    assert learn_map(np.abs(made()[0]) + 1) is None
+
+
+def test_trees_are_of_few_splits_with_many_rows_each():
+    """Steps are found; rows with infinite features are sent somewhere."""
+    rng = np.random.default_rng(0)
+    features = rng.uniform(size=(3, 400))
+    features[1, :5] = np.inf
+    trees = ScaleTrees.fit(features, 1.0 * (features[2] > 0.5))
+    assert trees.of(features)[features[2] > 0.6].min() > 0.4
+    assert trees.of(features)[features[2] < 0.4].max() < -0.4
+
+
+def test_left_out_rows_have_the_probabilities_of_fits_without_them():
+    """Of a normal mean they are known exactly; an outlier has a large k."""
+    rng = np.random.default_rng(0)
+    rows, draws = 40, 2_000
+    y = rng.normal(size=rows)
+    theta = y.mean() + rng.normal(size=(draws, 1)) / np.sqrt(rows)
+    below, k = left_out(norm.logpdf(y, theta), norm.cdf(y, theta))
+    others = (y.sum() - y) / (rows - 1)
+    exact = norm.cdf((y - others) / np.sqrt(1 + 1 / (rows - 1)))
+    assert np.abs(below - exact).max() < 0.004
+    assert np.abs(norm.cdf(y, theta).mean(axis=0) - exact).max() > 0.005
+    assert k.max() < 0.3
+    far = np.array([40.0])
+    assert left_out(norm.logpdf(far, theta), norm.cdf(far, theta))[1] > LARGEST_K
+
+
+def test_training_rows_count_where_held_out_rows_do_not_contradict():
+    """Scores of another scale, or many large k, keep them out."""
+    rng = np.random.default_rng(0)
+    held, same, k = rng.normal(size=300), rng.normal(size=900), np.zeros(900)
+    assert agree(held, same, k)
+    assert not agree(held, 0.7 * same, k)
+    assert not agree(held, same, k + np.where(np.arange(900) < 300, 1.0, 0.0))
+
+
+def test_a_mean_is_shifted_where_chance_does_not_explain_its_error():
+    """2.5 standard errors decide."""
+    rest = np.random.default_rng(0).normal(size=400)
+    assert mean_shift(rest - rest.mean() + 0.1) == 0
+    assert mean_shift(rest - rest.mean() + 0.2) == pytest.approx(0.2)
