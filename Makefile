@@ -43,8 +43,8 @@ test-slow: $(DEV_READY) ## run the slow tests, on both databases and in a browse
 coverage: $(DEV_READY) ## run the quick tests and print the lines and branches that they miss
 	$(PYTEST) -m "not slow and not long" --cov --cov-report term
 
-statistical: $(DEV_READY) $(BENCH_READY) ## run the long statistical suites, including a peer package, and print their report
-	$(BIN)/python -m pytest -m long -n 2 -o timeout=3600 tests/statistical tests/reference tests/unit tests/e2e -rA
+statistical: $(DEV_READY) $(BENCH_READY) ## run the long suites: statistics, every case, including a peer package, and print their report
+	$(BIN)/python -m pytest -m long -n 2 -o timeout=3600 tests/statistical tests/reference tests/unit tests/contract tests/service tests/e2e -rA
 
 fuzz: $(DEV_READY) ## feed mutated inputs to every reader of files, for some minutes
 	$(BIN)/python -m tests.support.fuzzing.readers

@@ -43,6 +43,7 @@ def of(generated: ModuleType, name: str) -> ModuleType:
     return importlib.import_module(f"{generated.__name__}.{name}")
 
 
+@pytest.mark.slow
 def test_every_operation_has_a_function(generated, document):
     """Every operation has a function, and every module imports."""
     for methods in document["paths"].values():
@@ -51,6 +52,7 @@ def test_every_operation_has_a_function(generated, document):
             assert callable(of(generated, called).sync_detailed), called
 
 
+@pytest.mark.slow
 def test_it_uploads_trains_and_predicts(generated, document, service):
     """The document's examples, sent by the client's functions, have the documented effect."""
     calls = [operation for methods in document["paths"].values() for operation in methods.values()]

@@ -55,6 +55,7 @@ def answers(tmp_path_factory):
     return json.loads(ran.stdout), file
 
 
+@pytest.mark.slow
 def test_a_family_of_another_package_is_fitted_stored_and_explained(answers):
     """Probabilities stay within .1 and .9, since a tenth of the labels is wrong; chains go on exactly."""
     found, _ = answers

@@ -40,6 +40,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "mix"), CASES)
+@pytest.mark.sampled(quick=8, slow=10)
 def test_invariant(name, mix):
     """pi P = pi to 1e-12, and P reaches every tree."""
     toy = problem(name)
@@ -106,6 +107,7 @@ DEAR_TRAPS = {
     "trap",
     [pytest.param(trap, marks=[pytest.mark.slow] if trap in DEAR_TRAPS else []) for trap in moves.TRAPS],
 )
+@pytest.mark.sampled(quick=3)
 def test_trap_is_seen(trap):
     """A published mistake has another stationary law, by far more than the tolerance of `test_invariant`."""
     gap = wrong(*moves.TRAPS[trap])

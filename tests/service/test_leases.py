@@ -90,6 +90,7 @@ FIRST = {"chain-prepares", "chain-steps", "finish-judges", "prediction-predicts"
     "stretch",
     [pytest.param(name, marks=[] if name in FIRST else [pytest.mark.slow]) for name in STRETCHES],
 )
+@pytest.mark.sampled(quick=2, slow=4)
 def test_a_long_stretch_keeps_its_lease(database, context, stretch):
     """A step of twice the lease's second renews the lease and is done once."""
     kind, settings, place = STRETCHES[stretch]

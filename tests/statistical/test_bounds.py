@@ -173,7 +173,7 @@ def test_fits_stay_within_bounds(tmp_path):
     assert "all fitted" in checked_run("fits", tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_answers_stay_within_bounds(tmp_path):
     """Kernels of answers stay within their arrays, whatever reaches them; a planted fault is detected."""

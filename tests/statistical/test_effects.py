@@ -83,6 +83,7 @@ def effects_of(draws, data):
 
 @pytest.mark.parametrize("moves", ["default", "growprune", pytest.param("pg", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", EXACT)
+@pytest.mark.sampled(quick=1, slow=3)
 def test_exact(name, moves):
     """Draws have the mean effects, sizes of trees and scale that enumeration gives."""
     y, splits, drawn, effects, leaves = EXACT[name]

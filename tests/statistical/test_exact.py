@@ -93,6 +93,7 @@ def check_unknown_noise(name, num_trees, moves, num_draws):
 
 
 @pytest.mark.parametrize(("name", "moves"), every_second(PROBLEMS, mixes()), ids=str)
+@pytest.mark.sampled(quick=1, slow=4)
 def test_one_tree(name, moves):
     """Every move set has the enumerated posterior of one tree, on every second problem."""
     check_one_tree(name, moves, SHORT)
@@ -106,6 +107,7 @@ def test_uneven_moves():
 
 
 @pytest.mark.parametrize("moves", mixes(), ids=str)
+@pytest.mark.sampled(quick=1, slow=3)
 def test_two_trees(moves):
     """Backfitting of two trees has the enumerated posterior."""
     check_two_trees("golden", moves, SHORT)
@@ -146,6 +148,7 @@ def check_probit(num_trees, moves, num_draws):
 
 
 @pytest.mark.parametrize("trap", [name for name, trap in TRAPS.items() if trap[3] in ("golden", "gapped")])
+@pytest.mark.sampled(quick=1, slow=3)
 def test_power(trap):
     """The test rejects the law of a published mistake at the same number of draws."""
     mix, options, forced, name = TRAPS[trap]

@@ -45,6 +45,7 @@ def prepared(moves="default", X=None, y=None, **changes):
 
 @pytest.mark.parametrize("moves", move_sets())
 @pytest.mark.parametrize("power", [-20, -3, 1, 30])
+@pytest.mark.sampled(quick=1, slow=5)
 def test_scale_of_y(moves, power):
     """y times a power of two gives the same trees and grid values; offset, step and sigma scale exactly."""
     X, y = mixed_table()
@@ -59,6 +60,7 @@ def test_scale_of_y(moves, power):
 
 @pytest.mark.parametrize("power", [-60, 0, 60])
 @pytest.mark.parametrize("weight_power", [-60, -59, 59, 60])
+@pytest.mark.sampled(quick=1, slow=4)
 def test_scale_of_weights(power, weight_power):
     """y and weights times powers of two give the same trees and grid values.
 
@@ -123,6 +125,7 @@ def test_constant_column():
 
 @pytest.mark.parametrize("moves", move_sets())
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.sampled(quick=1, slow=4)
 def test_permuted_rows(moves, weighted):
     """Reordered rows give equal draws, since sums are exact."""
     one = prepared(moves)
@@ -256,6 +259,7 @@ def test_draws_do_not_repeat():
 
 @pytest.mark.parametrize("moves", move_sets())
 @pytest.mark.parametrize("weight", [1.0, 4.0])
+@pytest.mark.sampled(quick=1, slow=4)
 def test_equal_weights(moves, weight):
     """Weights of one equal no weights; weights of four only double sigma, prior included."""
     plain = prepared(moves)

@@ -46,6 +46,7 @@ def check_toy(make, moves):
 
 @pytest.mark.parametrize("moves", move_sets())
 @pytest.mark.parametrize("make", [golden, gapped, missing])
+@pytest.mark.sampled(quick=1, slow=4)
 def test_toy(make, moves):
     """On enumerated problems every tree has its prior probability; so have leaves and noise."""
     check_toy(make, moves)
@@ -92,6 +93,7 @@ def check_leaf_counts(scale, moves):
 
 
 @pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.sampled(quick=1, slow=3)
 def test_leaf_counts(scale):
     """Leaf counts have their prior law with the default moves, however the features are scaled."""
     check_leaf_counts(scale, "default")

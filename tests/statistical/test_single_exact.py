@@ -67,6 +67,7 @@ def test_golden_evidence(model):
 
 
 @pytest.mark.parametrize(("case", "moves"), every_second(CASES, MOVES), ids=str)
+@pytest.mark.sampled(quick=1, slow=4)
 def test_trees(case, moves):
     """Every move set and leaf model has the enumerated posterior, with missing values, weights or neither."""
     name, model = case

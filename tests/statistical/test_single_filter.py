@@ -51,6 +51,7 @@ def check_filter(name, model, moves, runs):
 
 @pytest.mark.parametrize("moves", ["optimal", "prior"])
 @pytest.mark.parametrize(("name", "model"), CASES)
+@pytest.mark.sampled(quick=1, slow=4)
 def test_filter(name, model, moves):
     """Both proposals have the law for numbers and classes, with missing values, weights or neither."""
     check_filter(name, model, moves, RUNS)

@@ -14,6 +14,7 @@ BRIEF = {"4", "9", "11", "11b", "12", "13"}
     "name",
     [name if name in BRIEF else pytest.param(name, marks=pytest.mark.long) for name in validity.GATES],
 )
+@pytest.mark.sampled(quick=1, slow=3)
 def test_calibrated_intervals_hold_where_they_say(name):
     """Coverage is within the gate, and that of plain calibration is not: figures of docs/validity.md."""
     assert validity.measured(name, runs=14)

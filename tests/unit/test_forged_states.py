@@ -111,6 +111,7 @@ def test_forged_states(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in KINDS if name not in QUICK])
+@pytest.mark.sampled(slow=12)
 def test_forged_states_of_every_kind(name):
     """Chains of every kind go on from forged states, or refuse them."""
     check(name, 12)

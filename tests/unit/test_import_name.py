@@ -73,6 +73,7 @@ def test_importing_it_imports_nothing_else(tmp_path):
 
 @pytest.mark.parametrize("shape", ["package", "module"])
 @pytest.mark.parametrize(("package", "name"), [("app", "Client"), ("sampler", "fit")])
+@pytest.mark.sampled(quick=1)
 def test_a_package_of_the_same_name_is_named(tmp_path, package, name, shape):
     """A package that shadows ours is named in one sentence; other names keep working."""
     file = tmp_path / (f"{package}/__init__.py" if shape == "package" else f"{package}.py")

@@ -49,6 +49,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_an_entry_is_a_setting_everywhere():
     """A new entry alone is documented, shown on the form, checked, passed on and stored."""
     text = Path(sampler.settings.__file__).read_text()

@@ -17,8 +17,11 @@ class Item:
     def __init__(self, nodeid, *marks, **params):
         self.nodeid, self.marks = nodeid, set(marks)
         self.callspec = SimpleNamespace(params=params)
+        self.asked = {}
 
     def get_closest_marker(self, name):
+        if name == "sampled":
+            return SimpleNamespace(kwargs=self.asked) if self.asked else None
         return name if name in self.marks else None
 
     def add_marker(self, name):
@@ -50,6 +53,35 @@ def test_repetition_is_slow_and_every_test_keeps_a_quick_case():
 
     slow = [item.nodeid for item in items if "slow" in item.marks]
     assert slow == [f"{api}[postgres]", f"{law}[2]", "tests/service/t.py::a[team]"]
+
+
+def test_many_cases_are_sampled():
+    """Each tier has as many cases as were asked for, evenly spread; the second database one or the quick."""
+
+    def of_tiers(second="sqlite", marked=(), **asked):
+        items = [
+            Item(f"tests/contract/t.py::a[{case}-{dialect}]", *marked[case : case + 1], dialect=dialect)
+            for case in range(7)
+            for dialect in dict.fromkeys(["sqlite", second])
+        ]
+        for item in items:
+            item.asked = asked
+        tiers.mark(items)
+        found = {tier: [] for tier in ("quick", "slow", "long")}
+        for item in items:
+            tier = next(name for name in ("long", "slow", "quick") if name in {*item.marks, "quick"})
+            found[tier].append(
+                item.nodeid.partition("[")[2].removesuffix("-sqlite]").removesuffix("ostgres]")
+            )
+        return [" ".join(cases) for cases in found.values()]
+
+    assert of_tiers() == ["0 1 2 3 4 5 6", "", ""]
+    assert of_tiers(quick=3, slow=2) == ["0 3 6", "1 5", "2 4"]
+    assert of_tiers(quick=1) == ["0", "1 2 3 4 5 6", ""]
+    assert of_tiers(slow=2, marked=["slow"] * 7) == ["", "0 6", "1 2 3 4 5"]
+    assert of_tiers(quick=1, slow=1, marked=["long", "slow"]) == ["2", "1", "0 3 4 5 6"]
+    assert of_tiers("postgres") == ["0 1 2 3 4 5 6", "0-p", "1-p 2-p 3-p 4-p 5-p 6-p"]
+    assert of_tiers("postgres", quick=2, slow=0) == ["0 6", "0-p 6-p", "1 1-p 2 2-p 3 3-p 4 4-p 5 5-p"]
 
 
 def test_a_shuffle_keeps_modules_together_and_follows_its_seed():

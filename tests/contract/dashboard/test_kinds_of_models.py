@@ -168,6 +168,7 @@ def check(pages: dict[str, Page], *, has_treatment: bool, name: str = "") -> Non
 
 
 @pytest.mark.parametrize("name", by_tier(KINDS, QUICK, SLOW))
+@pytest.mark.sampled(quick=1, slow=5)
 def test_pages_of_an_imported_model(browser, client, name):
     """A model from a file has every page, the treatment's too, every chart that they name and no 500."""
     check(
@@ -178,6 +179,7 @@ def test_pages_of_an_imported_model(browser, client, name):
 
 
 @pytest.mark.parametrize("name", by_tier(KINDS, slow=FITTED))
+@pytest.mark.sampled(slow=3)
 def test_pages_of_a_fitted_model(browser, client, settings, name):
     """So has one that was fitted here."""
     pages = every_page_of(browser, fitted_here(client, settings, name))
@@ -185,6 +187,7 @@ def test_pages_of_a_fitted_model(browser, client, settings, name):
 
 
 @pytest.mark.parametrize("state", by_tier(STATES, quick=("failed", "queued"), slow=STATES))
+@pytest.mark.sampled(quick=1, slow=4)
 def test_pages_of_a_model_in_any_state(browser, client, settings, database, state):
     """So has one that isn't finished, never will be, is of a set, or doesn't serve its name."""
     check(

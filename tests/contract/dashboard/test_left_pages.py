@@ -4,6 +4,8 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
+import pytest
+
 from app.web.middleware.concurrency import Gate
 from tests.support.databases import only
 from tests.support.models.fitted_models import fitted
@@ -21,6 +23,7 @@ PAGES = (
 )
 
 
+@pytest.mark.slow
 def test_one_person_is_never_refused_a_page(client, settings, monkeypatch):
     """All pages of a model at once, on one core, come in turn, after pages that were left as well."""
     at = f"/ui/models/{fitted(client, settings)['id']}"

@@ -83,6 +83,7 @@ def test_every_revision_is_stored():
     "revision",
     [name if name in BRIEF else pytest.param(name, marks=pytest.mark.slow) for name in REVISIONS],
 )
+@pytest.mark.sampled(slow=5)
 def test_a_model_of_every_revision_answers(empty_database_url, revision):
     """After the upgrade model and dataset exist, with the recorded verdict and predictions."""
     warm("prediction")

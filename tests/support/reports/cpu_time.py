@@ -8,7 +8,6 @@ their limit are named at the end, and fail nothing: another machine takes twice 
 import os
 import resource
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ class CpuTime:
         self.config = config
         self.shared: list[float] = []  # seconds of the shared fixtures set up in the current phase
         self.inside = 0
-        self.latest = 0.0
+        self.latest = self.before = 0.0
         self.tests: dict[str, float] = defaultdict(float)
         self.fixtures: dict[str, list[float]] = defaultdict(list)
         self.limited: set[str] = set()
@@ -54,21 +53,21 @@ class CpuTime:
             self.shared.append(seconds := max(0.0, self.now() - before))
             request.node.config.stash.setdefault(FIXTURES, []).append((fixturedef.argname, seconds))
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        item.stash[BEFORE] = self.now()
-        return (yield)
+    def pytest_collection_finish(self) -> None:
+        self.before = self.now()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]):
+        """Measure a test once, after its teardown: each look asks every thread of every service."""
         report = yield
-        now = self.now()
-        report.cpu_seconds = max(0.0, now - item.stash[BEFORE] - sum(self.shared))
-        report.cpu_fixtures = item.config.stash.get(FIXTURES, [])
-        report.cpu_limited = not is_marked(item)
-        item.config.stash[FIXTURES] = []
-        self.shared.clear()
-        item.stash[BEFORE] = now
+        if call.when == "teardown":
+            now = self.now()
+            report.cpu_seconds = max(0.0, now - self.before - sum(self.shared))
+            report.cpu_fixtures = item.config.stash.get(FIXTURES, [])
+            report.cpu_limited = not is_marked(item)
+            item.config.stash[FIXTURES] = []
+            self.shared.clear()
+            self.before = now
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -108,7 +107,6 @@ class CpuTime:
             )
 
 
-BEFORE = pytest.StashKey[float]()
 FIXTURES = pytest.StashKey[list[tuple[str, float]]]()
 
 

@@ -1,11 +1,14 @@
 """Test tiers: `make test` runs the quick tier, `make test-slow` the slow one.
 
 A test is slow by its marker, or because it repeats a quick test at length: further cases of a statistical
-test, and the API and workers on the second database. Every test without a marker keeps at least one quick
-case, so every claim of the documents is always tested. Long tests run only on request.
+test, and the API and workers on the second database. Where the same is asked of many cases, the marker
+`sampled(quick=.., slow=..)` says how many of them each tier runs, evenly spread in their order, and a further
+case on the second database is long. Every test without another marker keeps at least one quick case, so every
+claim of the documents is always tested. Long tests run only on request.
 """
 
 import random
+from collections import defaultdict
 from collections.abc import Iterable
 
 import pytest
@@ -22,6 +25,7 @@ def mark(items: Iterable[pytest.Item]) -> None:
     seen: set[str] = set()
     items = list(items)
     on_first = {name_of(item) for item in items if not is_second(item)}
+    sample(items, on_first)
     for item in items:
         if is_marked(item):
             continue
@@ -31,6 +35,34 @@ def mark(items: Iterable[pytest.Item]) -> None:
         if again or (second and item.get_closest_marker("both_databases") is None):
             item.add_marker("slow")
         seen.add(test)
+
+
+def sample(items: list[pytest.Item], on_first: set[str]) -> None:
+    """Mark what is beyond the sample of a test of many cases, and further cases on the second database."""
+    cases: dict[tuple[str, bool], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("long") is None:
+            test = name_of(item)
+            cases[test, is_second(item) and test in on_first].append(item)
+    for (_, second), group in cases.items():
+        marker = group[0].get_closest_marker("sampled")
+        again = second and not group[0].nodeid.startswith(BOTH_DATABASES)
+        again = again and group[0].get_closest_marker("both_databases") is None
+        if marker is None and not again:
+            continue
+        asked = marker.kwargs if marker else {}
+        free = [item for item in group if not is_marked(item)]
+        quick = spread(free, asked.get("quick", 1 if again else len(free)))
+        rest = [item for item in group if item not in quick]
+        slow = spread(rest, 0 if again and quick else asked.get("slow", 1 if again else len(rest)))
+        for item in rest:
+            item.add_marker("slow" if item in slow else "long")
+
+
+def spread(items: list[pytest.Item], number: int) -> list[pytest.Item]:
+    """Return so many of the items, evenly spread, the first among them and the last of two or more."""
+    last, steps = len(items) - 1, max(1, number - 1)
+    return [items[round(place * last / steps)] for place in range(min(number, len(items)))]
 
 
 def sort(items: list[pytest.Item]) -> None:

@@ -21,6 +21,7 @@ def _kernels() -> None:
 
 
 @pytest.mark.parametrize("reader", [name for name in READERS if not name.startswith("model ")])
+@pytest.mark.sampled(quick=2)
 def test_whatever_bytes_are_taken_or_refused(reader):
     """A reader accepts or refuses any bytes; `make fuzz` runs this for as long as desired."""
     batch = BATCHES.get(reader, 200)

@@ -39,6 +39,7 @@ def test_the_baseline_is_chosen_only_where_the_processor_has_it(monkeypatch):
     assert "avx512" not in os.environ["NUMBA_CPU_FEATURES"]
 
 
+@pytest.mark.slow
 def test_kernels_of_a_baseline_have_a_folder_of_their_own(tmp_path):
     """Baseline kernels are found on any machine, and not mixed with native ones."""
 

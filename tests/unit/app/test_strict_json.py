@@ -145,6 +145,7 @@ SHAPES = ('{"rows": [%s]}', '{"columns": {"a": [[%s]]}}', "[[[%s]]]", "[[%s], [0
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("entry", ["{}", "[]", '{"a": "]["}', "[0.1, null]", "1"])
+@pytest.mark.sampled(quick=8, slow=12)
 def test_a_large_body_is_bounded_while_it_is_parsed(shape, entry):
     """It has as many lists and objects as rows, and no longer lists; brackets in texts are none."""
     text = shape % ",".join([entry] * SMALL_BYTES)

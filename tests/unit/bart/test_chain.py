@@ -56,6 +56,7 @@ def cases():
 
 
 @pytest.mark.parametrize(("moves", "kind"), cases())
+@pytest.mark.sampled(quick=10, slow=20)
 def test_every_state_is_valid(moves, kind):
     """Every registered check holds at every iteration, and the residual is exact."""
     data = training(moves=moves, **KINDS[kind])
@@ -70,6 +71,7 @@ def test_every_state_is_valid(moves, kind):
 
 
 @pytest.mark.parametrize(("moves", "kind"), cases())
+@pytest.mark.sampled(quick=10, slow=20)
 def test_resuming_is_exact(moves, kind):
     """A chain saved and resumed after any iteration has the draws and final state of one run."""
     data = training(moves=moves, **KINDS[kind])

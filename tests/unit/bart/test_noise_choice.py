@@ -35,6 +35,7 @@ KINDS = [("t", {"t"}), ("uneven", {"forest", "t-forest"}), ("two", {"mixture"})]
 
 
 @pytest.mark.parametrize(("noise", "kinds"), KINDS)
+@pytest.mark.sampled(quick=1)
 def test_the_fit_has_the_noise_that_the_data_ask_for(tmp_path, noise, kinds):
     """Its draws are those of the same noise asked for; evidence is kept with the model, and shown."""
     X, y = curve(noise)

@@ -60,12 +60,14 @@ def training_of(name, **settings):
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sampled(quick=4, slow=7)
 def test_a_chain_resumes_bit_for_bit(name):
     """From a checkpoint after any iteration, whichever moves it made."""
     check_resuming(training_of(name, moves=MIXED, start="smc"))
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sampled(quick=4, slow=7)
 def test_room_that_is_found_on_the_way_changes_nothing(monkeypatch, name):
     """An iteration that lacked room for nodes, leaves or draws is done again as if it had had it."""
     large = {"alpha": 0.99, "beta": 0.3}
@@ -81,6 +83,7 @@ def test_room_that_is_found_on_the_way_changes_nothing(monkeypatch, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sampled(slow=4)
 def test_predictions_agree_with_the_default_moves(name):
     """Means at the rows are those of the default sampler, within Monte Carlo error."""
     X, y, arguments = case(name, 200)

@@ -78,6 +78,7 @@ def test_a_fit_says_how_many_copies_there_are():
     assert any("200 of 300" in each for each in posterior.warnings)
 
 
+@pytest.mark.slow
 def test_calibrated_intervals_hold_for_fresh_rows_beside_copies():
     """Copies on both sides would calibrate by rows that the fit has seen: half of fresh ones were inside."""
     rng = np.random.default_rng(8)

@@ -134,6 +134,7 @@ def test_every_kind_of_column_has_the_same_bits(library, monkeypatch):
 
 
 @pytest.mark.parametrize("family", ["gaussian", "hurdle"])
+@pytest.mark.sampled(quick=1, slow=1)
 def test_preparation_takes_a_few_columns_of_memory(family):
     """Beside the table, preparation takes at most 160 bytes a row and one a cell (two for a hurdle)."""
     rows, columns = 200_000, 30

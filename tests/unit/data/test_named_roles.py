@@ -129,6 +129,7 @@ def test_all_roles_are_here():
     [pytest.param(each, marks=pytest.mark.slow if each is by_selection else ()) for each in ENTRIES],
     ids=lambda entry: entry.__name__,
 )
+@pytest.mark.sampled(quick=15, slow=15)
 def test_a_name_and_values_are_the_same(entry, role):
     """A column by name, in a list where there may be several, by an array, a series and a list."""
     if role not in ENTRIES[entry]:

@@ -35,6 +35,7 @@ def found(X, y, features=("a", "b", "c"), **options):
 
 @pytest.mark.parametrize("noise", NOISE)
 @pytest.mark.parametrize("tables", [100, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.sampled(quick=1, slow=3)
 def test_independent_rows_raise_no_warning(noise, tables):
     """At most 2 in 1,000, but for chance (1,000 tables: 2 expected at most)."""
     rng = np.random.default_rng(11)

@@ -118,6 +118,7 @@ def simulated(posterior, X, times=500):
     + [(case, "mean") for case in ("groups", "group-slopes", "noise-t-forest", "counts")]
     + [(case, "quantile") for case in ("groups", "counts")],
 )
+@pytest.mark.sampled(quick=5, slow=5)
 def test_intervals_hold_for_simulated_outcomes(case, of):
     """Beyond either end is the share of simulated figures that belongs there, with rows of new groups too.
 
@@ -146,6 +147,7 @@ def test_intervals_hold_for_simulated_outcomes(case, of):
 @pytest.mark.parametrize(
     "options", [{"of": "sum"}, {"of": "quantile", "q": 0.5}, {"compare": {"half": [0, 1]}}]
 )
+@pytest.mark.sampled(quick=1, slow=2)
 def test_sets_may_be_simulated_in_several_runs(options, monkeypatch):
     """Sets one by one, and outcomes a few draws at a time, have about the figures of all together."""
     posterior, X = some("times")

@@ -175,6 +175,7 @@ def test_refusals(first, second, options, field):
     assert error.value.field == field
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_rows_times_rows_times_columns():
     """Comparing 400 rows of 600 columns with 200 training rows takes some MB (once 400 MB)."""
     rng = np.random.default_rng(0)

@@ -105,6 +105,7 @@ def is_quantile(value, drawn, q):
 
 
 @pytest.mark.parametrize("case", TIERS)
+@pytest.mark.sampled(quick=2, slow=5)
 def test_every_figure_is_that_of_drawn_outcomes(case):
     """Means, sds, quantiles, totals, means of rows, weighted and compared ones, and coverage are theirs."""
     posterior, new, (X, y, by_role), drawn = made(case)

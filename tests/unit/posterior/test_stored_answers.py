@@ -53,6 +53,7 @@ def check(name: str, read: object, only=cheap) -> None:
 
 
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(each, marks=pytest.mark.slow) for each in REST)])
+@pytest.mark.sampled(quick=5, slow=10)
 def test_answers_are_the_same_after_loading(name, tmp_path):
     """All questions have the same answers of a model and of its file, by default rows and by given ones."""
     kinds.fitted(name).save(tmp_path / "model")
@@ -62,6 +63,7 @@ def test_answers_are_the_same_after_loading(name, tmp_path):
 @pytest.mark.parametrize(
     "name", [name if name == QUICK[0] else pytest.param(name, marks=pytest.mark.slow) for name in QUICK]
 )
+@pytest.mark.sampled(slow=4)
 def test_all_ways_to_read_are_one(name):
     """Bytes and pickles are read as files are."""
     posterior = kinds.fitted(name)
@@ -142,6 +144,7 @@ def test_default_rows_are_at_their_exposures():
 
 
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(each, marks=pytest.mark.slow) for each in REST)])
+@pytest.mark.sampled(quick=5, slow=10)
 def test_what_a_model_holds_is_counted(name):
     """`nbytes` is what stands in memory of every kind of model: packed bytes, and what is made of them."""
     kind, data = kinds.Kind(name), kinds.fitted(name).to_bytes()

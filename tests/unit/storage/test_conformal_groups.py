@@ -59,6 +59,7 @@ def test_ends_are_those_of_the_definition(groups, level):
 
 
 @pytest.mark.parametrize(("groups", "covered"), [(9, 0.985), (20, 0.936), (60, 0.917)])
+@pytest.mark.sampled(quick=1)
 def test_a_row_of_a_new_group_is_inside_as_often_as_the_formula_says(groups, covered):
     """Hierarchical conformal prediction, rows with correlation .5 within groups of 1 to 20 rows."""
     rng, runs = np.random.default_rng(groups), 1500

@@ -58,6 +58,7 @@ async def said(client, tool, **arguments):
     return content.text, answer.is_error
 
 
+@pytest.mark.slow
 def test_an_assistant_fits_and_predicts_over_stdio(client, settings, tmp_path):
     """Upload, fit, wait, verdict, predict, explain and compare; refusals are the tool's errors, in words."""
     (tmp_path / "tables").mkdir()

@@ -78,12 +78,12 @@ def things(team, database):
 @only("sqlite")
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_no_spelling_of_a_path_gives_a_key_more(team, database, things, every):
-    """Every route under some thirty spellings refuses every key without its scope, and no key."""
+    """Every route (quick: a third) under some thirty spellings refuses keys without its scope, and no key."""
     held = {scope: bearer(make_key(database, scope, owner="ann", scopes=[scope])) for scope in keys.SCOPES}
     requests = 0
     with Raw(team.base_url.host, team.base_url.port) as raw:
         needs = list_needs(create_app(Settings(database_url="sqlite:///never-opened")))
-        for number, (method, path, asked_for) in enumerate(needs):
+        for number, (method, path, asked_for) in enumerate([*needs][:: 1 if every else 3]):
             if asked_for.keyless:
                 continue
             target = address(path, **things)
@@ -106,7 +106,7 @@ def test_no_spelling_of_a_path_gives_a_key_more(team, database, things, every):
                     status = raw.status(method, spelling, headers | kind, body)
                     assert status in REFUSED, (method, spelling, status)
                     requests += 1
-    assert requests > (1500 if every else 300)
+    assert requests > (1500 if every else 100)
     everyone = bearer(make_key(database, "boss", owner="ann", scopes=[keys.ADMIN]))
     assert team.get(f"/models/{things['model_id']}", headers=everyone).status_code == 200
 

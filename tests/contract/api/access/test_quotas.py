@@ -101,6 +101,7 @@ def test_draws_count_as_stored(settings, database):
         assert post_csv(ann, table(60)).status_code == 201
 
 
+@pytest.mark.slow
 def test_the_header_of_a_model_file_counts_as_stored(settings, database):
     """All of an imported file counts as stored, including a header larger than its draws."""
     file = taken_apart(make_posterior()[0].to_bytes())
@@ -134,6 +135,7 @@ def test_every_table_counts_as_stored():
 
 
 @pytest.mark.both_databases
+@pytest.mark.sampled(quick=1)
 def test_sets_of_models_store_no_more_than_was_promised(settings, database):
     """Sets are accepted as long as the rows and models of all of their groups fit, and then they do."""
     most = 400_000
@@ -314,6 +316,7 @@ COMPUTES = {
 }
 
 
+@pytest.mark.slow
 def test_every_change_leaves_a_line(settings, database, caplog):
     """Each change is stored with actor, action, time and id, and written as an equal log line."""
     caplog.set_level(logging.INFO, "bartserve.audit")

@@ -78,6 +78,7 @@ def test_a_token_gives_its_owner_and_scopes_beside_keys(signed, provider, databa
     assert len(provider.asked) == 2, "discovery and keys are read once"
 
 
+@pytest.mark.slow
 def test_every_route_asks_a_token_for_its_scope(signed, provider):
     """Every route accepts the scopes of a token that it accepts of a key, and operator is none of them."""
     held = {scope: by(provider.token(scope=f"bartserve:{scope}")) for scope in (*TOKEN_SCOPES, keys.OPERATOR)}

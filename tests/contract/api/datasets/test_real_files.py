@@ -156,6 +156,7 @@ ORIGINS = {
 
 @pytest.mark.parametrize("name", ORIGINS)
 @only("sqlite")
+@pytest.mark.sampled(quick=5, slow=5)
 def test_a_real_file_is_uploaded_trained_on_and_predicted_from(client, settings, name):
     """A file is read as expected, and its first rows are predicted in their own format."""
     origin = ORIGINS[name]

@@ -46,6 +46,7 @@ def columns() -> dict[str, list[object]]:
 
 @only("sqlite")
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.sampled(quick=3, slow=5)
 def test_a_kind_of_target_has_everything(client, settings, kind):
     """Estimate, stop rules, explanations, a background prediction, outcomes, studies, an extension."""
     of_fit, refused = KINDS[kind]

@@ -366,6 +366,7 @@ WITH_COUNTERS = ("summary", "diagnostics", "use", "model_card", "to_bytes", "dis
 @pytest.mark.slow
 @only("sqlite")
 @pytest.mark.parametrize("name", kinds.KINDS)
+@pytest.mark.sampled(slow=10)
 def test_imported_models_of_every_kind_answer_as_before(client, database, name):
     """A model of any kind answers to the bit as before it was imported, and comes back whole."""
     kind, posterior = kinds.Kind(name), kinds.fitted(name)

@@ -98,7 +98,7 @@ def ask(case: Case, address: str):
     ("mode", "dialect"),
     [
         pytest.param(GenerationMode.POSITIVE, "sqlite", id="good-sqlite"),
-        pytest.param(GenerationMode.POSITIVE, "postgres", id="good-postgres"),
+        pytest.param(GenerationMode.POSITIVE, "postgres", id="good-postgres", marks=pytest.mark.long),
         # What is invalid is refused before the database, but for text, of which Postgres can store less.
         pytest.param(GenerationMode.NEGATIVE, "postgres", id="bad-postgres"),
     ],

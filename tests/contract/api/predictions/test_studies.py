@@ -80,6 +80,7 @@ def test_features_are_selected_in_the_background(client, settings, model):
         ),
     ],
 )
+@pytest.mark.sampled(quick=1)
 def test_rows_and_roles_are_those_of_the_model(client, settings, target, settings_of_fit, roles):
     """A study takes the model's training rows, features, family, weights and exposures."""
     columns = outcomes_of_every_kind()

@@ -153,6 +153,7 @@ def test_reported_outcomes_are_judged_by_the_intervals_of_their_subgroups(client
     assert week["figures"]["coverage"][1]["observed"] == 0.5
 
 
+@pytest.mark.slow
 def test_folds_calibrate_by_a_study(client, settings, dataset):
     model = fitted(client, settings, dataset, calibrate="folds", holdout=0, subgroups=["hour", OLD])
     run_units(settings)
