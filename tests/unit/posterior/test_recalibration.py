@@ -107,7 +107,7 @@ def test_it_is_stored_whole_and_no_other_is_read():
 
 
 def test_a_law_far_from_the_outcomes_is_not_recalibrated():
-    """Where no outcome is below the median no map of scores helps."""
+    """No map of scores helps where no outcome is below the median."""
     assert learn_map(np.abs(made()[0]) + 1) is None
 
 
@@ -122,7 +122,7 @@ def test_trees_are_of_few_splits_with_many_rows_each():
 
 
 def test_left_out_rows_have_the_probabilities_of_fits_without_them():
-    """Of a normal mean they are known exactly; an outlier has a large k."""
+    """Known exactly for a normal mean; an outlier has a large k."""
     rng = np.random.default_rng(0)
     rows, draws = 40, 2_000
     y = rng.normal(size=rows)
