@@ -14,6 +14,7 @@ from sampler.data.scalars import as_float, counted, number_to_text
 from sampler.data.schema import Column, Schema
 from sampler.data.table import RawColumn
 from sampler.data.target import FEWEST_OF_HURDLE, point_mass
+from sampler.data.treatment.reading import treated_whole
 from sampler.definitions.design import Design
 from sampler.settings import Settings
 
@@ -130,6 +131,21 @@ def dose_warnings(name: str, doses: NDArray[np.float64], schema: Schema, design:
                 "same under another name, or rounded: the effect is told by the rest alone"
             )
     return warnings
+
+
+def site_warnings(
+    name: str, treated: NDArray[np.float64], schema: Schema, design: Design, settings: Settings
+) -> list[str]:
+    """Warn of whole numbers each of which has one arm, or dose, as sites have that were treated whole."""
+    if not may_group(settings):
+        return []
+    return [
+        f"{schema.columns[place].name}: all rows of each of its {count} values have the same {name}: if they "
+        f"number sites, which were treated whole, set groups={schema.columns[place].name!r}: each has an "
+        "intercept then, and intervals allow for how few they are"
+        for (place, _), values in zip(schema.coded, design, strict=True)
+        if schema.columns[place].kind == "number" and (count := treated_whole(values, treated))
+    ]
 
 
 def dependence_warnings(outcomes: Mapping[str, NDArray[np.float64]]) -> list[str]:

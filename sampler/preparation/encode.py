@@ -22,6 +22,7 @@ from sampler.data.data_warnings import (
     level_warnings,
     outlier_warnings,
     rounding_warnings,
+    site_warnings,
 )
 from sampler.data.groupings import Groupings
 from sampler.data.linear_terms import LinearTerms, ridge_fit
@@ -226,6 +227,11 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
             []
             if arms is None or arms.design.dose is None
             else dose_warnings(rows.roles[ROLE].name, by_role[ROLE], schema, design)
+        ),
+        *(
+            []
+            if arms is None
+            else site_warnings(rows.roles[ROLE].name, by_role[ROLE], schema, design, chosen[0])
         ),
         *(censoring_warnings(censored, target.name) if censored else []),
         *_method_warnings(prepared.training, schema),

@@ -177,19 +177,30 @@ def check_overlap(
             None,
             f"it tells which {what} {name}: no two rows alike were treated differently, so "
             "its effect can't be told from that of this column; "
-            f"{_as_groups(schema.columns[place], settings)}leave the column out if it is the treatment under "
-            "another name",
+            f"{_as_groups(schema.columns[place], values[0], treated, settings)}leave the column out if it is "
+            "the treatment under another name",
         )
         for place, columns in by_column
-        if tells(schema.columns[place], [values for _, values in columns], treated)
+        if tells(schema.columns[place], values := [each for _, each in columns], treated)
     ]
     if problems:
         raise DataError(problems)
 
 
-def _as_groups(column: Column, settings: Settings) -> str:
-    """Say what to do where whole levels of a category were treated, sites for instance."""
-    if column.kind != "category" or len(column.levels) <= len(TWO) or not may_group(settings):
+def treated_whole(values: Floats, treated: Floats) -> int:
+    """Count whole numbers of several rows each, all with the same treatment; 0 where one has others."""
+    known = ~np.isnan(values)
+    values, treated = values[known], treated[known]
+    count = len(np.unique(values))
+    whole = np.array_equal(values, np.rint(values)) and len(values) >= ROWS_OF_A_LEVEL * count
+    alone = whole and np.unique(np.stack([values, treated]), axis=1).shape[1] == count
+    return count if alone and count > len(TWO) else 0
+
+
+def _as_groups(column: Column, values: Floats, treated: Floats, settings: Settings) -> str:
+    """Say what to do where whole levels were treated: sites for instance, by name or number."""
+    levels = len(column.levels) if column.kind == "category" else treated_whole(values, treated)
+    if levels <= len(TWO) or not may_group(settings):
         return ""
     return (
         f"where whole levels of it were treated, such as sites, set groups={column.name!r}: each level has "

@@ -26,7 +26,8 @@ TIMES = pd.Series(np.exp(TABLE["a"] + TABLE["z"] + 0.3 * RNG.normal(size=N)), na
 Y = pd.Series(TABLE["a"] + TABLE["z"] + 0.3 * RNG.normal(size=N), name="y")
 KNOWN = pd.Series(RNG.uniform(0.2, 0.8, N).round(2), name="known")
 COUNTS = pd.Series(RNG.poisson(3.0, N), name="visits")
-SITES = [f"site {number % 20}" for number in range(N)]
+NUMBERS = [number % 20 for number in range(N)]
+SITES = [f"site {number}" for number in NUMBERS]
 BY_SITE = pd.Series([number % 20 < 10 for number in range(N)], name="t")
 DIED, LOGS = TABLE["died"], np.log(TIMES).rename("log time")
 SHORT = {"num_trees": 5, "num_chains": 1, "num_burnin": 5, "num_draws": 5, "thin": 1, "progress": False}
@@ -100,6 +101,11 @@ ADVICE = {
             lambda: prepare(X, Y, treatment=BY_SITE),
         ],
     ),
+    "a treatment by the numbers of sites": (
+        lambda: prepare(X.assign(site=NUMBERS), Y, treatment=BY_SITE),
+        "column 'site'.*where whole levels of it were treated.*groups='site'.*leave the column out",
+        [lambda: prepare(X.assign(site=NUMBERS), Y, treatment=BY_SITE, groups="site")],
+    ),
     "a treatment of counts by site": (  # which have no groups
         lambda: prepare(X.assign(site=SITES), COUNTS, treatment=BY_SITE, family="poisson"),
         "column 'site'.*this column; leave the column out",
@@ -157,3 +163,15 @@ def test_advised_families_take_the_role(role, family):
     for advised in named[1].split(" or ") if named else ():
         assert prepare(X, target, **{role: OF_ROLES[role]}, family=advised) is not None
     assert prepare(X, target, family=family) is not None
+
+
+def test_sites_by_number_are_led_to_groups():
+    """Numbers each of which was treated whole, in no order, are told to be groups if they are sites."""
+    table, odd = X.assign(site=NUMBERS), pd.Series(NUMBERS, name="t") % 2
+    asked = {"treatment": odd, "assignment": "random"}
+    told = [each for each in prepare(table, Y, **asked).warnings if "set groups='site'" in each]
+    assert len(told) == 1
+    assert "each of its 20 values have the same t" in told[0]
+    for other in (table.assign(site=np.array(NUMBERS) + 0.5), table.assign(site=range(N)), X):
+        assert "groups=" not in " ".join(prepare(other, Y, **asked).warnings)
+    assert "groups='site'" not in " ".join(prepare(table, Y, **asked, groups="site").warnings)
