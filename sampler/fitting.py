@@ -68,6 +68,7 @@ def fit(
     assignment: str = "observed",
     search: Mapping[str, float] | None = None,
     monotone: Mapping[str, str] | None = None,
+    parts: Mapping[str, Any] | None = None,
     recipe: str = "none",
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
@@ -216,6 +217,8 @@ def fit(
         Features (numbers, dates or booleans) with which f rises or falls in every draw, others held:
         ``{"age": "increasing", "distance": "decreasing"}`` (method "bart"; numbers, two classes and ordered
         ones).
+    parts
+        What parts of other packages are told, by name (docs/reference.md).
     features
         Names of the columns to learn from; None takes all that are usable.
     columns

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +38,7 @@ class PreparedFit:
     noise_choice: NoiseChoice | None = None
     effects: EffectDesign | None = None
     others: tuple[bytes, ...] = ()
+    parts: Mapping[str, Any] = field(default_factory=dict)
     reference_outcomes: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def with_discarded(self, num_draws: int) -> PreparedFit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sampler.definitions.parts import PART_SETTINGS
 from sampler.definitions.search import SEARCH
 from sampler.errors import SettingsError, suggestion
 from sampler.families import FAMILIES
@@ -153,6 +154,28 @@ def check_beside_monotone(values: Mapping[str, Any]) -> None:
                 field=field,
                 code="contradiction",
             )
+
+
+def resolve_parts(values: Mapping[str, Any], method: Method) -> dict[str, Any]:
+    """Check what parts of other packages are told, and return it by name; raise SettingsError."""
+    given = values["parts"] or {}
+    if not isinstance(given, Mapping):
+        raise SettingsError("parts must be a dict by name", field="parts", code="not_accepted")
+    for name in given:
+        if name not in PART_SETTINGS:
+            raise SettingsError(
+                f"no installed package has a part {name!r}{suggestion(name, PART_SETTINGS)}",
+                field=f"parts.{name}",
+                code="unknown",
+            )
+        if not method.engine.forests or not FAMILIES[values["family"]].groups:
+            raise SettingsError(
+                f"{name} stands beside a sum of trees of numbers, two classes or ordered ones: set "
+                f"method=bart and family=gaussian, probit or ordinal, or leave out {name}",
+                field=f"parts.{name}",
+                code="not_applicable",
+            )
+    return {str(name): PART_SETTINGS[name].check(f"parts.{name}", each) for name, each in given.items()}
 
 
 def resolve_search(

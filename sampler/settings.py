@@ -9,6 +9,7 @@ from typing import Any
 
 from sampler.definitions.data import CALIBRATE, HOLDOUT, MISSING_TARGET, ROLES
 from sampler.definitions.other_names import meant_setting
+from sampler.definitions.parts import PART_SETTINGS
 from sampler.definitions.prior import PRIOR
 from sampler.definitions.recipes import NO_RECIPE, RECIPES
 from sampler.definitions.search import SEARCH
@@ -26,6 +27,7 @@ from sampler.setting_checks import (
     check_moves_of_family,
     has_particles,
     resolve_monotone,
+    resolve_parts,
     resolve_search,
 )
 
@@ -33,6 +35,7 @@ NO_TRANSFORM = "none"
 TRANSFORMS = (NO_TRANSFORM, "log", "yeo-johnson", "auto")
 # what a setting missing in stored ones is, where that is not its default
 VALUES_OF_OLD_MODELS: dict[str, Any] = {"noise": CONSTANT, "transform": NO_TRANSFORM, "linear": False}
+LEFT_OPEN = ("num_burnin", "search", "monotone", "parts")  # resolved apart
 STARTS = ("stumps", "smc", "annealed")
 PARTICLES = 10  # default of particle Gibbs
 # sections of forms
@@ -356,6 +359,14 @@ class Settings:
             kinds=("number", "date", "boolean"),
         ),
     )
+    parts: dict[str, Any] = _setting(  # noqa: RUF009
+        "parts",
+        "model",
+        "Parts of other packages beside the trees, by name, with what each is told (method bart, families "
+        f"gaussian, probit and ordinal). Installed: {', '.join(PART_SETTINGS) or 'none'}.",
+        sparing=True,
+        rare=True,
+    )
     # Draws per chain between the burn-in and the kept ones (`Posterior.discard`); no setting of a request.
     discarded: int = field(default=0, kw_only=True)
 
@@ -394,7 +405,7 @@ class Settings:
         values |= {
             name: kind.num_trees_of(str(values["family"])) if name == "num_trees" else getattr(kind, name)
             for name, value in values.items()
-            if value is None and defaults[name] is None and name not in ("num_burnin", "search", "monotone")
+            if value is None and defaults[name] is None and name not in LEFT_OPEN
         }
         for name, value in VALUES_OF_OLD_MODELS.items():
             if arguments.get(name) is None and not may_be_chosen_by_data(name, values):
@@ -410,6 +421,7 @@ class Settings:
         values["monotone"] = resolve_monotone(values, arguments, kind)
         if values["num_burnin"] is None:
             values["num_burnin"] = min(kind.most_burnin, max(100, values["num_draws"] * values["thin"]))
+        values["parts"] = resolve_parts(values, kind)
         values["search"] = resolve_search(values["search"], kind.search, values["num_draws"])
         values["moves"] = resolve_moves(values["moves"], kind.move_sets, kind.moves)
         if has_particles(values):
@@ -491,6 +503,7 @@ ALL_SETTINGS: dict[str, Setting] = {  # by name; entries of prior, search and st
     **SETTINGS,
     **{f"prior.{name}": entry for name, entry in PRIOR.items()},
     **{f"search.{name}": entry for name, entry in SEARCH.items()},
+    **{f"parts.{name}": entry for name, entry in PART_SETTINGS.items()},
     **{f"stop.{name}": rule for name, rule in STOP.items()},
     "holdout": HOLDOUT,
     "calibrate": CALIBRATE,

@@ -71,6 +71,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         outcome_transform: str | None = None,
         recipe: str = "none",
         monotone: Mapping[str, str] | None = None,
+        parts: Mapping[str, Any] | None = None,
         exposure: str | None = None,
         offset: str | None = None,
         lower: str | None = None,
@@ -102,6 +103,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.outcome_transform = outcome_transform
         self.recipe = recipe
         self.monotone = monotone
+        self.parts = parts
         self.exposure = exposure
         self.offset = offset
         self.lower = lower

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,14 @@ def _begins(room: NDArray[np.uint8], codes: NDArray[np.uint8]) -> bool:
     """Tell whether codes are the first rows of `room`, whose others are 0."""
     same = room.ctypes.data == codes.ctypes.data and room.strides == codes.strides
     return same and not room[:, codes.shape[1] :].any()
+
+
+class PartTraining(Protocol):
+    """Training data of a part beside the mean's trees, as chains have them."""
+
+    @property
+    def identity(self) -> bytes:
+        """All of it, by which a checkpoint is known to be of the same fit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,6 +250,9 @@ class Training:
         families.
     several
         All outcomes, where there are several; what else is here is the first one's. None where there is one.
+    parts
+        What chains have of further parts beside the mean's trees, by their names in
+        `sampler.definitions.parts.PARTS`.
 
     """
 
@@ -258,6 +270,7 @@ class Training:
     directions: NDArray[np.int64] | None = None
     several: SeveralTraining | None = None
     at_point: NDArray[np.bool_] | None = None
+    parts: Mapping[str, PartTraining] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.codes.dtype != np.uint8 or self.codes.ndim != 2 or self.codes.shape[1] != len(self.y):
@@ -421,4 +434,6 @@ class Training:
             check = zlib.crc32(self.several.pattern.tobytes(), zlib.crc32(repr(parts).encode(), check))
         if self.same_noise is not None:
             check = zlib.crc32(self.same_noise.tobytes(), check)
+        for name, own in sorted(self.parts.items()):
+            check = zlib.crc32(name.encode() + own.identity, check)
         return zlib.crc32(repr((self.constants, self.settings.chain_identity)).encode(), check)

@@ -54,6 +54,7 @@ class Models(Calls):
         effects: Literal["bcf", "ps-bart", "plain"] | None = None,
         assignment: Literal["observed", "random"] | None = None,
         monotone: Mapping[str, str] | None = None,
+        parts: Mapping[str, Any] | None = None,
         num_trees: int | None = None,
         num_chains: int | None = None,
         num_burnin: int | None = None,
@@ -98,6 +99,8 @@ class Models(Calls):
             With a treatment: how its effect is learnt, and whether it was assigned by chance ("random").
         monotone
             Features with which the mean only rises ("increasing") or falls ("decreasing"), by name.
+        parts
+            What parts of other packages are told, by name.
         num_trees, num_chains, num_burnin, num_draws, thin, seed, stop
             Size of the sum of trees, length of the chains, and rules by which they end.
         prior

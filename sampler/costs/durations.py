@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from sampler.costs.part import costs
 from sampler.families import FAMILIES, class_line_period
 from sampler.methods import METHODS
 from sampler.noise import AUTO, NOISE_TREES, NOISES
@@ -144,6 +145,7 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
     slopes = len(settings.get("slopes") or ())
     each += (GROUP_ROW + SLOPE_ROW * slopes) * rows * len(settings.get("groups") or ())
     each += (GROUP + SLOPE_GROUP * slopes) * int(settings.get("num_groups") or 0)
+    each += sum(own.sweep_seconds(settings, rows, columns) for own in costs())
     sampling = (burnin + kept) * each * (CHOSEN_NOISE if settings.get("noise") == AUTO else 1.0)
     return BEGIN + KEEP * draws + sampling
 

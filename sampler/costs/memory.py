@@ -20,6 +20,7 @@ from sampler.costs.durations import (
     num_forests,
     prepare_seconds,
 )
+from sampler.costs.part import costs
 from sampler.data.columns import ColumnSummary
 from sampler.data.splits.split_plan import FOLDS
 from sampler.families import FAMILIES
@@ -106,7 +107,9 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
     slopes = len(settings.get("slopes") or ())
     sampling += rows * (GROUP_ROW + SLOPE_CELL * slopes) * len(settings.get("groups") or ())
     drawn = (1 + slopes) * int(settings.get("num_groups") or 0)
-    finishing = chains * draws * (DRAW + TREE * trees + DRAWN_GROUP * drawn)
+    of_draw = sum(own.draw_bytes(settings) for own in costs())
+    finishing = chains * draws * (DRAW + TREE * trees + DRAWN_GROUP * drawn + of_draw)
+    sampling += rows * sum(own.row_bytes(settings, columns) for own in costs())
     if METHODS[settings.get("method") or "bart"].engine.particles:
         sampling += draws * (PARTICLE + PARTICLE_ROW * rows)
     if search := settings.get("search"):

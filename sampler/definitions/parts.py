@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
+from sampler.definitions.setting import Setting
+
 
 @dataclass(frozen=True)
 class Part:
@@ -16,16 +18,32 @@ class Part:
 
     Attributes
     ----------
+    setting
+        What a fit is told of it, as an entry of `parts`; None where roles and other settings tell.
+    design
+        How rows make it: a class of `sampler.preparation.part.PartDesign`.
+    header
+        What the header of a model keeps of it: a class with `to_json` and, as a class method,
+        `from_json(value, schema, shape)` of the columns and the shape [coded column, row] of the reference
+        rows, which raises ValueError, KeyError or TypeError for anything else.
     chain
         What chains of numbers, or of latent ones, draw of it: a class of `sampler.bart.part.ChainPart`.
-
     law
         What laws of outcomes have of it: a class of `sampler.posterior.parts.part.LawPart`.
+    cost
+        What it adds to the cost of a fit: a class of `sampler.costs.part.PartCost`.
+    card
+        Sections of the card of a model: a function of a posterior, which gives none without the part.
 
     """
 
+    setting: Setting | None = None
+    design: str = ""
+    header: str = ""
     chain: str = ""
     law: str = ""
+    cost: str = ""
+    card: str = ""
 
 
 # In the order in which a sweep meets them before the mean's trees; after these it meets them in reverse.
@@ -45,3 +63,9 @@ PARTS: dict[str, Part] = {
     ),
 }
 PARTS |= {entry.name: entry.load() for entry in entry_points(group="bartserve.parts")}
+PART_SETTINGS = {name: part.setting for name, part in PARTS.items() if part.setting is not None}
+
+
+def code_of_parts(piece: str) -> dict[str, str]:
+    """Return where the code of a piece is, by part: "chain", "law", ..; without the parts that have none."""
+    return {name: place for name, part in PARTS.items() if (place := getattr(part, piece))}

@@ -23,6 +23,7 @@ SettingKind = Literal[
     "kinds",
     "levels",
     "directions",
+    "parts",
 ]
 SettingGroup = Literal["roles", "model", "chains", "prior", "search", "stop", "evaluation"]
 
@@ -96,7 +97,7 @@ class Setting:
         one of `choices`),
         "moves" (name of a set, or probabilities), "entries" (numbers by name), "cuts" (a scheme, or cut
         points by column), "column" (name of a column), "names" (of columns), "kinds" (of columns, by name),
-        "levels" (of a column, in order) or "directions" (of features, by name).
+        "levels" (of a column, in order), "directions" (of features, by name) or "parts" (values by name).
     group
         Part of the fit that it belongs to.
     about
@@ -160,6 +161,9 @@ class Setting:
                 raise SettingsError(
                     f"{label} must be {accepted}, not {value!r}", field=name, code="not_accepted"
                 )
+        elif self.kind == "column" and not isinstance(value, str):
+            message = f"{label} must be the name of a column, not {value!r}"
+            raise SettingsError(message, field=name, code="not_accepted")
         elif self.limits is not None:
             return self._check_number(name, label, value)
         return value

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sampler.data.groupings import check_groups
 from sampler.data.schema import Column, name_fault
+from sampler.definitions.parts import PART_SETTINGS
 from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.families import FAMILIES, takes
 from sampler.methods import METHODS
@@ -210,6 +211,10 @@ def _check_parts(header: Header, settings: Settings) -> None:
         ("choice of noise", header.noise_choice is not None, family.noise and of_trees),
         *((role, True, takes(settings.family, role)) for role in header.beside),
         ("groups", header.groupings is not None, _may_have_groups(settings)),
+        *(
+            (f"part {name}", (name in header.parts) != (name in settings.parts), False)
+            for name in PART_SETTINGS
+        ),
         ("censoring", bool(header.censoring), of_trees and settings.family == "gaussian"),
     ):
         if there and not may_be:

@@ -44,11 +44,13 @@ from sampler.families import CLASS_SLOPE_SD, FAMILIES
 from sampler.methods import METHODS
 from sampler.noise import AUTO
 from sampler.preparation.design import TableDesign
+from sampler.preparation.fit_plan import FitPlan
 from sampler.preparation.hurdle import with_point, without_point
 from sampler.preparation.monotone import directions_of
 from sampler.preparation.noise_choice import choose_noise
 from sampler.preparation.outcomes import choose_by_outcomes, transformed
-from sampler.preparation.plan import PLANNED, FitPlan, plan, resolve_settings
+from sampler.preparation.part import PartRows, parts_of
+from sampler.preparation.plan import PLANNED, plan, resolve_settings
 from sampler.preparation.propensity import effect_prior, effect_sd, num_codes_of, treated_rows
 from sampler.prepared_fit import PreparedFit, reference_rows
 from sampler.prior import Constants, estimate_sigma, outcome_sd
@@ -179,9 +181,9 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         terms = LinearTerms.of_columns(design, schema, planned.slopes, scale)
         index = planned.group_index
         groupings = Groupings.of(planned.groups, index, scale, places, terms) if grouped else None
-        effects, kind = None, FAMILIES[settings.family].target
-        if arms is not None:
-            effects = replace(arms.design, sd=effect_sd(expected, weight, kind))
+        kind = FAMILIES[settings.family].target
+        effects = None if arms is None else replace(arms.design, sd=effect_sd(expected, weight, kind))
+        own = parts_of(PartRows(settings, schema, codes, design, learnt, weight, by_role))
         training = Training(
             codes=all_codes,
             num_codes=num_codes_of(grid, all_codes),
@@ -195,6 +197,7 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
             by_role=by_role,
             effect=effect_prior(effects, schema, counts=kind == "counts"),
             directions=directions_of(settings, schema),
+            parts=own.training,
         )
         return PreparedFit(
             training,
@@ -207,12 +210,13 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
             {role: column.name for role, column in rows.roles.items() if role != "weights"},
             groupings,
             effects=effects,
+            parts=own.facts,
         )
 
     noise_choice = None
     if planned.settings.noise == AUTO:
         apart = has_units or bool(grouped) or censored is not None or planned.settings.prior_only
-        apart = apart or arms is not None
+        apart = apart or arms is not None or bool(planned.settings.parts)
         chosen, noise_choice = choose_noise(planned.settings, chosen, encoded, None if apart else fit_of)
     prepared, (outcome, design, _) = with_point(fit_of(*chosen), point, *of_all), of_all
     warnings = [

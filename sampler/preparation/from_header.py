@@ -19,6 +19,7 @@ from sampler.posterior.parts.effects import EffectColumns
 from sampler.preparation.hurdle import learnt_beside_point
 from sampler.preparation.monotone import directions_of
 from sampler.preparation.outcomes import read_outcomes, transformed
+from sampler.preparation.part import PartRows, parts_of
 from sampler.preparation.propensity import effect_prior, num_codes_of
 from sampler.prepared_fit import IN_HEADER, PreparedFit
 from sampler.prior import Constants, HurdleConstants
@@ -71,11 +72,13 @@ def prepare_one_again(header: Header, X: Any, y: Any, weights: Any = None) -> Pr
     codes = coded.codes
     if header.effects is not None:
         codes = EffectColumns(header.effects, len(codes)).add(codes, numbers[ROLE])
+    weight = numbers.pop("weights", None)
+    rows = PartRows(settings, header.schema, coded.codes, coded.values, learnt, weight, numbers)
     training = Training(
         codes=codes,
         num_codes=num_codes_of(header.grid, codes),
         y=learnt,
-        weights=numbers.pop("weights", None),
+        weights=weight,
         constants=constants,
         settings=settings,
         linear=linear,
@@ -87,6 +90,7 @@ def prepare_one_again(header: Header, X: Any, y: Any, weights: Any = None) -> Pr
         ),
         directions=directions_of(settings, header.schema),
         at_point=at_point,
+        parts=parts_of(rows, header.parts).training,
     )
     return PreparedFit(training, **{name: getattr(header, name) for name in IN_HEADER})
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sampler.array_types import Floats
 from sampler.definitions.design import Design
 from sampler.preparation.design import RowsOfDesign
-from sampler.preparation.plan import FitPlan
+from sampler.preparation.fit_plan import FitPlan
 from sampler.prepared_fit import PreparedFit, reference_rows
 from sampler.prior import HurdleConstants
 from sampler.training import LinearTraining

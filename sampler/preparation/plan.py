@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sampler.array_types import Floats
 from sampler.data.censoring.outcomes import (
-    CensoredOutcomes,
     censoring_roles,
     check_censoring,
     choose_censored_transform,
@@ -29,7 +26,7 @@ from sampler.data.groupings import (
     slope_columns,
 )
 from sampler.data.rows import Rows
-from sampler.data.schema import Choice, Column, choose
+from sampler.data.schema import choose
 from sampler.data.table import RawColumn
 from sampler.data.target import absent_levels, family_warnings, find_point, guess_family, in_order
 from sampler.data.transform import check_outcomes
@@ -41,60 +38,13 @@ from sampler.errors import DataError, SettingsError
 from sampler.families import FAMILIES, takes
 from sampler.methods import METHODS
 from sampler.noise import CONSTANT, NOISES
+from sampler.preparation.fit_plan import FitPlan
 from sampler.preparation.monotone import check_monotone
 from sampler.preparation.outcomes import read_outcomes
+from sampler.preparation.part import designs
 from sampler.settings import NO_TRANSFORM, Settings
 
 PLANNED = (*(name for name in ROLES if name not in COLUMN_ROLES), "prior")  # arguments of a plan
-
-
-@dataclass(frozen=True)
-class FitPlan:
-    """A fit whose settings, columns and outcomes are checked.
-
-    Attributes
-    ----------
-    settings
-        All settings; "auto" still stands for a transform or a linear part that the features decide.
-    prior, cuts, resolved_prior
-        Entries of the prior as they were given, but for the cut points; these; all entries with defaults.
-    choice
-        The features and their kinds.
-    target, outcome, censored
-        The target's column; the outcomes, float64 [n]; limits of these, where columns tell of any.
-    by_role
-        What the other columns with a role say of the rows, float64 [n], by role.
-    groups, group_index
-        Columns of groups with their levels, and the level of each row, int32 [column, n].
-    slopes
-        Features whose slope differs by group too.
-    propensity
-        Feature that is the probability of being treated; None where it is fitted, or not needed.
-    arms
-        Names of the arms of a treatment; none of a dose, and without one.
-    point
-        The value that many outcomes of a hurdle have exactly; None of other families.
-    warnings
-        Warnings given so far.
-
-    """
-
-    settings: Settings
-    prior: dict[str, Any]
-    cuts: Any
-    resolved_prior: dict[str, Any]
-    choice: Choice
-    target: Column
-    outcome: Floats
-    censored: CensoredOutcomes | None
-    by_role: dict[str, Floats]
-    groups: tuple[Column, ...]
-    group_index: NDArray[np.int32]
-    slopes: tuple[str, ...]
-    propensity: str | None
-    arms: tuple[str, ...]
-    point: float | None
-    warnings: list[str]
 
 
 def resolve_settings(rows: Rows, **settings: Any) -> Settings:
@@ -221,7 +171,7 @@ def plan(
     if arms is not None:
         check_arms(roles[ROLE].name, by_role[ROLE], name, outcome, arms)
     group_columns, group_index = read_groups(columns_of(table, grouped))
-    return FitPlan(
+    planned = FitPlan(
         settings=settings,
         prior=entries,
         cuts=cuts,
@@ -239,6 +189,9 @@ def plan(
         point=point,
         warnings=[*choice.warnings, *family_notes, *absent_levels(y, target, settings.family), *masses],
     )
+    for each in designs().values():
+        each.check(planned)
+    return planned
 
 
 def _may_be_hurdle(settings: Settings, rows: Rows, grouped: Sequence[str]) -> bool:

@@ -24,7 +24,8 @@ from sampler.prepared_fit import PreparedFit
 from sampler.storage.model_header import Header, with_counts
 from sampler.training import SeveralTraining
 
-ABSENT = (*COLUMN_ROLES, "levels", "propensity", "groups", "slopes", "holdout", "new_rows", "subgroups")
+OF_FIT = ("levels", "propensity", "groups", "slopes", "parts", "holdout", "new_rows", "subgroups")
+ABSENT = (*COLUMN_ROLES, *OF_FIT)
 ALONE = "fit it by itself"
 # settings that several outcomes have one value of
 ONLY: dict[str, tuple[Any, ...]] = {

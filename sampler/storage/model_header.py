@@ -15,9 +15,10 @@ import math
 import struct
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from sampler.data.schema import FeatureKind, Schema
 from sampler.data.transform import Transform
 from sampler.data.treatment.design import ROLE, TWO, EffectDesign
 from sampler.definitions.data import CENSORING, COLUMN_ROLES, LIMITS, OF_LIKELIHOOD, PREDICTED
+from sampler.definitions.parts import code_of_parts
 from sampler.definitions.several import MAX_OUTCOMES
 from sampler.engines import load_code
 from sampler.errors import PackedError
@@ -47,6 +49,7 @@ VERSION = 1
 START = struct.Struct("<8sHII")
 REFERENCE_ROWS = 200
 OUTCOME = "outcome"
+PART = "part "  # before the name of a part
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,8 @@ class Header:
         How the trees see a treatment; None without one.
     others
         Headers of the further outcomes, encoded, of a model of several; what else is here is the first one's.
+    parts
+        Facts of further parts beside the mean's trees, by their names in `sampler.definitions.parts.PARTS`.
 
     """
 
@@ -119,6 +124,7 @@ class Header:
     noise_choice: NoiseChoice | None = None
     effects: EffectDesign | None = None
     others: tuple[bytes, ...] = ()
+    parts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def units(self) -> dict[str, str]:
@@ -196,6 +202,7 @@ class Header:
             **({} if self.noise_choice is None else {"noise_choice": self.noise_choice.to_json()}),
             **({} if self.effects is None else {"effects": self.effects.to_json()}),
             **({"others": [len(other) for other in self.others]} if self.others else {}),
+            **{PART + name: facts.to_json() for name, facts in self.parts.items()},
         }
         text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         arrays = [cuts.astype("<f8").tobytes() for cuts in self.grid.cuts]
@@ -293,7 +300,10 @@ class Header:
                 if "effects" in fields
                 else None,
                 others=others,
+                parts=_parts(fields, schema, reference.shape),
             )
+        except PackedError:
+            raise
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise PackedError(f"the model's header can't be read: {error}") from error
         except RecursionError:
@@ -342,6 +352,15 @@ def _others(arrays: bytes, sizes: Any) -> tuple[bytes, tuple[bytes, ...]]:
         raise ValueError("the sizes of its further outcomes are out of range")
     ends = np.cumsum([len(arrays) - sum(sizes), *sizes]).tolist()
     return arrays[: ends[0]], tuple(arrays[start:end] for start, end in pairwise(ends))
+
+
+def _parts(fields: Mapping[str, Any], schema: Schema, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Decode the facts of parts; raise PackedError for a part that isn't installed."""
+    known = code_of_parts("header")
+    stored = {name.removeprefix(PART): each for name, each in fields.items() if name.startswith(PART)}
+    for name in stored.keys() - known.keys():
+        raise PackedError(f"the model has the part {name!r}, which no installed package has")
+    return {name: resolve_name(known[name]).from_json(each, schema, shape) for name, each in stored.items()}
 
 
 def _default_grid(grid: Any) -> list[list[float]]:

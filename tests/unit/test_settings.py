@@ -116,7 +116,7 @@ def test_a_search_is_a_dict(search):
 
 def test_the_form_and_fit_know_every_setting():
     """Each requestable setting is on the form, and an argument of `fit` with the same default."""
-    hidden = {"features", "columns", "prior_only", "search"}  # lists and groups of entries
+    hidden = {"features", "columns", "prior_only", "search", "parts"}  # lists and groups of entries
     assert {name for name, setting in ALL_SETTINGS.items() if setting.form is None} - hidden == {
         f"prior.{name}" for name in ("sigma_shape", "sigma_scale", "sharpness", "sharpness_start")
     }

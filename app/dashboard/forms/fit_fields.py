@@ -81,7 +81,11 @@ def _section(title: str) -> tuple[FieldSpec, ...]:
 
 SHOWN = _section(SHOWN_SECTION)
 FOLDED = tuple(FieldGroup(title, about, _section(title)) for title, about in SECTIONS.items())
-OF_COLUMNS = {field.name: field.kind for field in _section(COLUMNS)}  # "column" or "names"
+OF_COLUMNS = {  # "column" or "names"
+    field.name: field.kind
+    for field in (*SHOWN, *(each for group in FOLDED for each in group.fields))
+    if field.kind in ("column", "names")
+}
 DIRECTIONS = {"monotone.increasing": "Rises with", "monotone.decreasing": "Falls with"}  # of two lists
 
 
@@ -153,8 +157,9 @@ def in_words(value: Any, name: str) -> str:
     return words or (("no", "yes")[value] if isinstance(value, bool) else number(value))
 
 
-def facts(settings: dict[str, object]) -> list[tuple[str, str, str]]:
+def facts(settings: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Name, label and value of the settings of a fitted model that are numbers, words and columns."""
+    settings = settings | {f"parts.{name}": told for name, told in (settings.get("parts") or {}).items()}
     return [
         (name, FIELD_LABELS[name], in_words(settings[name], name))
         for name, setting in ALL_SETTINGS.items()

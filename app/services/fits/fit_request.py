@@ -58,6 +58,7 @@ TYPES: dict[str, Any] = {
     "levels": Annotated[list[str | int | float], Field(fail_fast=True)],
     "kinds": _texts("kind"),
     "directions": _texts("direction"),
+    "parts": Annotated[dict[str, Any], Field(fail_fast=True), BeforeValidator(_check_few)],
 }
 
 

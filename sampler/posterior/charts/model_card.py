@@ -6,6 +6,7 @@ After Mitchell et al. (2019), "Model cards for model reporting".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from sampler.data.scalars import (
 )
 from sampler.data.schema import Column
 from sampler.definitions.data import COLUMN_ROLES
+from sampler.definitions.parts import code_of_parts
 from sampler.definitions.prior import PRIOR
 from sampler.families import FAMILIES
 from sampler.posterior.assessment.class_scores import THRESHOLDS
@@ -91,6 +93,7 @@ def model_card(
             _importance(posterior, importance),
             _effects(posterior, importance),
             *_treatment(posterior),
+            *(each for place in code_of_parts("card").values() for each in resolve_name(place)(posterior)),
             _data(posterior),
             _limits(posterior, scores),
             _settings(posterior),

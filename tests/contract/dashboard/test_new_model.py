@@ -37,7 +37,7 @@ def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
     page = page_of(browser.get(f"/ui/models/new?dataset={form['dataset_id']}"))
 
     fields = {control["name"] for control in page.controls} | set(page.hidden)
-    nested = {"prior", "stop", "columns", "search", "new_rows", "monotone"}
+    nested = {"prior", "stop", "columns", "search", "new_rows", "monotone", "parts"}
     assert not set(ModelRequest.model_fields) - fields - nested
     assert {f"new_rows.{name}" for name in fit_form.NEW_ROWS} <= fields
     assert {*fit_fields.DIRECTIONS} <= fields

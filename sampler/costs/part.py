@@ -1,0 +1,33 @@
+"""Cost that parts beside the mean's trees add to a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pkgutil import resolve_name
+from typing import Any
+
+from sampler.definitions.parts import code_of_parts
+
+
+class PartCost:
+    """Cost of a part by the resolved settings of a fit: nothing but what a subclass says."""
+
+    @classmethod
+    def sweep_seconds(cls, settings: Mapping[str, Any], rows: int, columns: int) -> float:  # noqa: ARG003
+        """Estimate the seconds of an iteration of one chain."""
+        return 0.0
+
+    @classmethod
+    def row_bytes(cls, settings: Mapping[str, Any], columns: int) -> int:  # noqa: ARG003
+        """Estimate the bytes that a chain takes for each row."""
+        return 0
+
+    @classmethod
+    def draw_bytes(cls, settings: Mapping[str, Any]) -> int:  # noqa: ARG003
+        """Estimate the bytes that each kept draw takes at the finish."""
+        return 0
+
+
+def costs() -> list[type[PartCost]]:
+    """Return the costs of the parts, in their order."""
+    return [resolve_name(place) for place in code_of_parts("cost").values()]
