@@ -78,6 +78,7 @@ def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
         ("0137", "gaussian", "Choose “a count” as the kind of outcome if they are counts."),
     ],
 )
+@pytest.mark.sampled(quick=4)
 def test_the_form_says_what_it_will_fit(browser, client, values, family, words):
     """For each column, and for the chosen one without scripts; what it says is what "auto" chooses."""
     rows = "".join(f"{values[i % len(values)]},{i}\n" for i in range(30))

@@ -15,6 +15,7 @@ pytestmark = only("sqlite")
 HEADING = "Which features matter beyond chance?"
 
 
+@pytest.mark.slow
 def test_features_are_selected_from_the_page(browser, client, settings):
     """The button starts a study, whose progress and table the page shows; a running one can be cancelled."""
     model = fitted(client, settings)

@@ -74,6 +74,7 @@ def test_the_form_begins_with_usual_values(browser, client, settings):
         ({"first": ["1e999"]}, "size"),
     ],
 )
+@pytest.mark.sampled(quick=3)
 def test_wrong_values_are_told(browser, model_of_page, wrong, message):
     """Values that can't be compared are told above the table, with status 422, or 200 if they make sense."""
     answer = browser.get(f"/ui/models/{model_of_page['id']}/what-if", params=SET | wrong)

@@ -351,6 +351,7 @@ def test_every_reference_is_made_under_a_lock_on_its_parent():
 
 
 @pytest.mark.parametrize("refer", REFERRING, ids=lambda refer: refer.__name__)
+@pytest.mark.sampled(quick=8)
 def test_a_parent_that_goes_takes_down_nothing(database, refer):
     """Whatever refers to a row waits for its deletion, or is waited for; the change itself always stands."""
     engine = database.engine

@@ -165,6 +165,7 @@ def test_nothing_is_created_from_deleted_objects(database):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.sampled(quick=2)
 def test_killed_while_removing(database, when):
     """After SIGKILL at any commit of a removal the next process completes it; others' draws stay."""
     engine = database.engine

@@ -96,6 +96,7 @@ def test_an_expired_lease_goes_to_another_worker(database):
 
 
 @pytest.mark.parametrize("write", ["heartbeat", "slice", "finish", "release", "stop", "fail"])
+@pytest.mark.sampled(quick=6)
 def test_a_former_holder_writes_nothing(database, write):
     """Every write of a worker whose unit was taken over fails and leaves no trace."""
     model = create_model(database.engine, num_chains=1)

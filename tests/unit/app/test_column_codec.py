@@ -25,6 +25,7 @@ CELLS = [
 
 
 @pytest.mark.parametrize(("kind", "cells"), CELLS)
+@pytest.mark.sampled(quick=4)
 def test_blocks_are_restored_exactly(kind, cells):
     """Present and missing values of every kind are restored from every encoding."""
 

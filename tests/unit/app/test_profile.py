@@ -25,6 +25,7 @@ COLUMNS = st.one_of(
 
 @given(COLUMNS)
 @settings(deadline=None)
+@pytest.mark.slow
 def test_a_profile_is_json_and_counts_every_row(array):
     """For any column figures are finite, and histogram, distinct and missing counts add up to the rows."""
     summary, profile = summarise("x", pa.chunked_array([array]))

@@ -271,6 +271,7 @@ def test_a_line_is_added_where_it_pays():
         assert choose_transform_and_line("none", "auto", *large) == (None, pays)
 
 
+@pytest.mark.slow
 def test_the_unit_of_weights_does_not_choose():
     """Weights times a power of two lead to the same choice, by the same scores."""
     X, y = rows(120)

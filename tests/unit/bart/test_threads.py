@@ -55,6 +55,7 @@ def outcome(chain):
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.sampled(quick=6)
 def test_threads_have_the_bits_of_one(case, monkeypatch):
     """Draws, last state and counters are those of one thread, with a resumption in between."""
     monkeypatch.setattr(shared, "MOST_LOSS", NEVER)

@@ -154,6 +154,7 @@ REFUSED = [(r, f) for r, each in COLUMN_ROLES.items() if each.reader for f in FA
 
 
 @pytest.mark.parametrize(("role", "family"), REFUSED)
+@pytest.mark.sampled(quick=12)
 def test_advised_families_take_the_role(role, family):
     """A refusal of a role names only families that take it, and these outcomes."""
     target = OUTCOMES[FAMILIES[family].target].rename("y")

@@ -103,6 +103,7 @@ def test_indices_are_those_of_an_array():
 
 
 @pytest.mark.parametrize("name", FITS)
+@pytest.mark.sampled(quick=4)
 def test_fits_have_the_same_bits_without_a_copy_of_the_table(name, monkeypatch):
     """Training data, constants and all choices are the same where columns are read again."""
     fit = {"num_trees": 5, "num_chains": 1, "seed": 1, "family": "gaussian", "method": "bart"} | FITS[name]
@@ -122,6 +123,7 @@ def test_fits_have_the_same_bits_without_a_copy_of_the_table(name, monkeypatch):
 
 
 @pytest.mark.parametrize("library", TABLES)
+@pytest.mark.sampled(quick=2)
 def test_every_kind_of_column_has_the_same_bits(library, monkeypatch):
     """Columns of every kind, from every library, are encoded the same where they are read again."""
     X = TABLES[library](MORE)

@@ -154,6 +154,7 @@ def test_doses_that_may_be_something_else_are_told():
         {"assignment": "random", "linear": True},
     ],
 )
+@pytest.mark.sampled(quick=3)
 def test_beside_others(more):
     """A dose stands beside two classes, noise by row, groups, transforms and a known propensity."""
     answer = fitted(**more).effects()

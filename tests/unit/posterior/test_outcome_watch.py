@@ -135,6 +135,7 @@ def lives(rng, table_rows, runs, shift=0.0, weeks=32, rows=40):
 
 
 @pytest.mark.parametrize("table_rows", [9, 24, 41, 80, 300])
+@pytest.mark.sampled(quick=2)
 def test_few_calibration_rows_raise_few_false_alarms(table_rows):
     """Right intervals contain any share where few rows calibrate; without room for that 7 to 60% alarm."""
     runs = 300

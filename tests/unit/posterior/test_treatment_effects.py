@@ -259,6 +259,7 @@ def test_two_classes(effects):
 
 @pytest.mark.parametrize("effects", ["bcf", "plain"])
 @pytest.mark.parametrize("family", ["poisson", "negative-binomial"])
+@pytest.mark.sampled(quick=2)
 def test_counts(effects, family):
     """Effects on counts are differences of expected counts at rows' exposures, and a ratio of averages."""
     table, _ = rows()

@@ -38,6 +38,7 @@ def problem(classes, columns, rng, rows=30):
 @pytest.mark.parametrize("classes", [0, 2, 3])
 @pytest.mark.parametrize("columns", [1, 2, 4])
 @pytest.mark.parametrize("by_axis", [False, True])
+@pytest.mark.sampled(quick=30)
 def test_density_and_gradient(name, classes, columns, by_axis):
     """The kernel equals the plain formula, and its gradient the formula's central differences."""
     rng = np.random.default_rng([len(name), classes, columns])

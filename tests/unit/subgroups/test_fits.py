@@ -28,6 +28,7 @@ def test_held_out_rows_calibrate_in_subgroups_as_afterwards():
     assert names == [*(f"region = {r}" for r in "abcd"), "old", "late", "age missing", "complete"]
 
 
+@pytest.mark.slow
 def test_folds_calibrate_in_subgroups_by_all_rows():
     X, y = people(150, seed=2)
     more = {"calibrate": "folds", "features": FEATURES, "seed": 1, **QUICK}

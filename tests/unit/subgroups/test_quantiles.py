@@ -48,6 +48,7 @@ def by_all_planes(rows, wanted, share):
         (130, 1, False, 0.9),
     ],
 )
+@pytest.mark.sampled(quick=3)
 def test_the_programme_finds_the_best_plane(rows, kinds, weighted, share):
     given = scored(rows, kinds, rows, weighted=weighted)
     for wanted in given.indicators:

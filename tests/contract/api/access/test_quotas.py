@@ -72,6 +72,7 @@ def test_stored_bytes(settings, database):
 
 
 @only("sqlite")
+@pytest.mark.slow
 def test_answers_kept_for_repetitions_count_as_stored(settings, database):
     """Idempotency keys beyond the quota are refused, as other storage is."""
     with limited(settings, database, quota_stored_bytes=40_000) as (ann, _):
@@ -155,6 +156,7 @@ def test_sets_of_models_store_no_more_than_was_promised(settings, database):
             assert before < stored_bytes(session, "ann") < most
 
 
+@pytest.mark.slow
 def test_deliveries_count_as_stored(settings, database):
     """Tests of a webhook end at the quota, and deleting it makes room."""
     with limited(settings, database, quota_stored_bytes=10_000) as (ann, _):
@@ -191,6 +193,7 @@ def test_queued_fits(settings, database):
         refused(ann.post(f"/models/{model}/predictions", json={"dataset_id": dataset}))
 
 
+@pytest.mark.slow
 def test_studies_count_as_stored(settings, database):
     """A study counts as stored until it is deleted; one that would exceed the quota is refused."""
     with limited(settings, database, quota_stored_bytes=60_000) as (ann, _):

@@ -29,6 +29,7 @@ MANY = 400_000
     ids=range(10),
 )
 @only("sqlite")
+@pytest.mark.sampled(quick=4)
 def test_predictions_of_nothing_in_great_number(client, text):
     """Very many empty predictions get a 4xx within seconds, with at most a hundred errors."""
     started = time.monotonic()

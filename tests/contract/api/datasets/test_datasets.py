@@ -139,6 +139,7 @@ BAD = {
 
 @pytest.mark.parametrize("case", BAD)
 @only("sqlite")
+@pytest.mark.sampled(quick=16)
 def test_what_is_no_table_is_refused_with_its_place(client, case):
     """An unusable file is a 422 with advice, and with column and row where known."""
     content, where, message = BAD[case]

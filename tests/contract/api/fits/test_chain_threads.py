@@ -14,6 +14,7 @@ def dialect():
     return "sqlite"
 
 
+@pytest.mark.slow
 def test_chains_on_several_threads_have_the_same_draws(client, settings, monkeypatch):
     """BARTSERVE_WORKER_CHAIN_THREADS=3 shares the passes of a worker's chains; each draw is as with one."""
     monkeypatch.setattr("sampler.chains.ROWS_OF_A_THREAD", 100)

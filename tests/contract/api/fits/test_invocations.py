@@ -19,6 +19,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.sampled(quick=2)
 def test_every_shape_gives_the_figures_of_predict(client, settings, shape):
     """An object for each row, with level, interval and quantiles as `params`."""
     fitted(client, settings, name="mine", seed=3)

@@ -81,6 +81,7 @@ def test_a_model_of_ordered_classes_goes_all_the_way(client, settings, model, tm
 
 
 @only("sqlite")
+@pytest.mark.slow
 def test_studies_and_background_predictions_know_the_order(client, settings, model):
     """Tuning, selection and a stored dataset's predictions run as for any classes."""
     dataset = post_csv(client, "x,z\n0.1,0.5\n0.95,0.5\n").json()

@@ -38,6 +38,7 @@ def as_csv():
 
 
 @pytest.mark.parametrize("part", PARTS)
+@pytest.mark.sampled(quick=2)
 def test_fits_are_the_librarys(client, settings, part):
     """Fitted, stopped by rules, extended and stored as in the library, bit for bit; estimated dearer."""
     options = SHORT | PARTS[part] | {"weights": "w", "holdout": HOLDOUT, "seed": SEED}

@@ -137,6 +137,7 @@ def migrate(url: str, revision: str) -> None:
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_a_restored_service_predicts_the_same_and_continues(client, settings, database, restored):
     """A restored model predicts the same bytes; an unfinished fit ends as the original does."""
     body = {"rows": [{"size": 3.0, "colour": "red"}], "interval": "predictive", "level": [0.5, 0.9]}

@@ -89,6 +89,7 @@ CASES = {"refits": of_refits, "model_sets": of_model_sets, "webhooks": of_webhoo
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("queue", CASES)
+@pytest.mark.sampled(quick=3)
 def test_one_owners_backlog_delays_another_by_what_is_at_work(database, settings, team, queue, monkeypatch):
     """With two owners' backlogs before it, a third one's first piece comes once each of them had a turn."""
     settings = settings.model_copy(update={"webhook_networks": "127.0.0.0/8"})

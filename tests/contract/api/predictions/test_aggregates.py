@@ -56,6 +56,7 @@ def test_figures_are_those_of_the_model_file(client, model):
     ],
 )
 @only("sqlite")
+@pytest.mark.sampled(quick=3)
 def test_what_is_wrong_is_named(client, model, asked, field):
     """A request that can't be answered is a 422 that names its field."""
     refused = problem(post(client, model, **{"by": "shop"} | asked), 422)
@@ -133,6 +134,7 @@ def test_figures_of_a_dataset_in_the_background(client, settings, model, dataset
         ({"aggregate": {"weights": [1, 2]}}, "weights"),
     ],
 )
+@pytest.mark.sampled(quick=3)
 def test_what_is_wrong_with_figures_of_a_dataset_is_named(client, model, dataset, body, field):
     """A request that can't be answered is refused before anything is queued."""
     refused = problem(

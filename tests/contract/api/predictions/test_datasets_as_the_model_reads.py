@@ -102,6 +102,7 @@ def test_a_text_means_the_same_in_every_format(client, model):
 
 
 @pytest.mark.parametrize("name", FILES)
+@pytest.mark.sampled(quick=2)
 def test_a_dataset_answers_as_its_file_would(client, settings, model, name):
     """A background prediction gives the figures and flags of `predict` for the same file."""
     direct = client.post("/models/codes/predict", content=FILES[name], headers={"Content-Type": CSV})

@@ -77,6 +77,7 @@ def test_a_model_has_the_table_of_the_library(client, settings, dataset):
     assert "subgroups" not in client.get(whole.headers["location"]).json()["settings"]
 
 
+@pytest.mark.slow
 def test_all_predictions_have_the_same_intervals(client, settings, dataset):
     """JSON, CSV files and background predictions; the column that is no feature is needed for these alone."""
     model = fitted(client, settings, dataset)

@@ -35,6 +35,7 @@ def without_seconds(trials) -> list[dict]:
         ("count", {"family": "negative-binomial", "exposure": "days"}),
     ],
 )
+@pytest.mark.sampled(quick=1)
 def test_settings_are_tuned_in_the_background(client, settings, target, of_model):
     """A tuning has the model's rows, roles and prior; trials and choice are those of `sampler.tune`."""
     columns = outcomes_of_every_kind()
