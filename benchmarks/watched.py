@@ -22,7 +22,7 @@ from scipy.special import ndtr
 from sampler import fit
 from sampler.errors import DataWarning
 from sampler.host.assessment import CountedOnce, OutcomeScores, OutcomeSums, watch
-from sampler.posterior.assessment.interval_verdict import Groups, _compare, _overall_fault
+from sampler.posterior.assessment.interval_verdict import LEVELS, Groups, verdict_of
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.outcome_scores import score_outcomes
 from sampler.storage.conformal_table import ConformalTable
@@ -91,14 +91,14 @@ def of_verdict(rng: np.random.Generator) -> tuple[float, float]:
     """Judge 60 groups of 10 rows that correlate by .6, and quarters of a feature of groups: faults found."""
     unit = np.repeat(np.arange(60), 10)
     z = np.sqrt(0.6) * rng.normal(size=60)[unit] + np.sqrt(0.4) * rng.normal(size=600)
-    level = ndtr(z)
+    inside = ndtr(z) <= np.array(LEVELS)[:, None]
+    expected = np.tile(np.array(LEVELS)[:, None], len(z))
     feature = rng.normal(size=60)[unit]
     edges = np.quantile(feature, [0.25, 0.5, 0.75])
     groups = Groups("feature", np.searchsorted(edges, feature), edges.tolist(), str)
 
     def doubted(counted: Any) -> float:
-        uneven = _compare(level, [groups], counted)[0]
-        return float(_overall_fault(level, counted) is not None or uneven.p < uneven.chance)
+        return float(bool(verdict_of([groups], inside, expected, counted)["reasons"]))
 
     return doubted(unit), doubted(None)
 

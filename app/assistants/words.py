@@ -19,6 +19,7 @@ COVERED = (
 )
 INTERVALS = {
     "usable": "",
+    "made_to_hold": "predictive intervals are made to hold by held-out rows, on average over rows",
     "unchecked": "predictive intervals are unchecked: no held-out rows say whether they hold",
     "not_usable": "don't use predictive intervals: outcomes say that they don't hold",
 }
@@ -78,7 +79,9 @@ def verdict_words(verdict: str | None, use: dict[str, Any] | None) -> str:
     chains = VERDICTS.get(verdict or "", "not judged yet: don't use intervals")
     if verdict == "not_converged":
         return f"Verdict: {COVERED if intervals == 'usable' else chains}."
-    return "Verdict: " + "; ".join(filter(None, [chains, INTERVALS[intervals]])) + "."
+    refused = [each["where"] for each in ((use or {}).get("held_out") or {}).get("refused", ())]
+    said = f"don't use predictive intervals {' or '.join(refused)}" if refused else INTERVALS[intervals]
+    return "Verdict: " + "; ".join(filter(None, [chains, said])) + "."
 
 
 def _score_words(which: str, held: dict[str, Any]) -> str:

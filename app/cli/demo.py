@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.cli.embedded import run_embedded
 from app.cli.output import make_console
-from app.cli.progress import about_dataset, about_use, about_verdict, bars
+from app.cli.progress import about_dataset, about_intervals, about_use, about_verdict, bars
 from app.client import Client, ClientError, Model
 from app.sample_data import sample_path
 
@@ -51,12 +51,10 @@ def run_demo() -> None:
 def _about_holdout(model: Model) -> list[str]:
     held = model.holdout
     assert held is not None, "a holdout was asked for"
-    coverage = {round(row["level"], 2): row["coverage"] for row in held["coverage"]}
     return [
         f"held out  {held['rows']} cars it never saw: RMSE {held['rmse']:.2f} mpg, "
         f"linear model {held['linear_rmse']:.2f} mpg",
-        f"honest?   90% predictive intervals contain {coverage[0.9]:.0%} of the held-out cars, "
-        f"50% ones {coverage[0.5]:.0%}",
+        *about_intervals(held),
     ]
 
 

@@ -196,12 +196,14 @@ def _about_scores(model: Model) -> list[str]:
         parts = [parts[0] + first, *more]
     if held.get("joint"):
         parts += _about_joint(model, held)
-    shares = [row["coverage"] for row in held.get("coverage") or [] if round(row["level"], 2) == 0.9]
-    parts += [f"honest?   90% predictive intervals contain {share:.0%} of them" for share in shares]
-    judged = held.get("intervals_verdict")
-    if judged and judged["verdict"] == "not_held":
-        parts += [f"          {judged[part]}" for part in ("text", "advice")]
-    return parts
+    return parts + about_intervals(held)
+
+
+def about_intervals(held: Mapping[str, Any]) -> list[str]:
+    """Return what held-out rows say of predictive intervals; nothing of classes."""
+    judged = held.get("intervals_verdict") or {}
+    said = [judged[part] for part in ("text", "others", "advice") if judged.get(part)]
+    return [f"{'          ' if place else 'honest?   '}{text}" for place, text in enumerate(said)]
 
 
 def _about_joint(model: Model, held: Mapping[str, Any]) -> list[str]:

@@ -19,8 +19,9 @@ class ModelFigures:
         Root mean squared error of held-out rows, or the log loss for classes.
     skill
         Share of the error of a linear model (of the class frequencies, for classes) that the model saves.
-    coverage, covers
-        Share of the outcomes inside their 90% intervals, and whether chance allows it; None for classes.
+    coverage, off
+        Share of the outcomes inside their 90% intervals, None for classes; and whether these are too narrow,
+        too wide or uneven, empty where they are usable.
     rows
         Rows of the dataset.
     seconds
@@ -33,7 +34,7 @@ class ModelFigures:
     error_name: str
     skill: float | None
     coverage: float | None
-    covers: bool
+    off: str
     rows: int | None
     seconds: float | None
 
@@ -53,6 +54,8 @@ def figures_of(model: ModelView) -> ModelFigures:
     score, of_base, name = next((each for each in ERRORS if each[0] in held), ERRORS[-1])
     error, base = held.get(score), held.get(of_base)
     at_90 = next((entry for entry in held.get("coverage") or () if entry["level"] == 0.9), None)
+    judged = held.get("intervals_verdict") or {}
+    reasons = judged.get("reasons") or [{"code": "off"}]
     seconds = None
     if model.started_at is not None and model.finished_at is not None:
         seconds = (model.finished_at - model.started_at).total_seconds()
@@ -62,7 +65,7 @@ def figures_of(model: ModelView) -> ModelFigures:
         error_name=name,
         skill=1 - error / base if error is not None and base else None,
         coverage=None if at_90 is None else at_90["coverage"],
-        covers=at_90 is None or at_90["lower"] <= at_90["coverage"] <= at_90["upper"],
+        off=reasons[0]["code"].replace("_", " ") if judged.get("verdict") == "not_held" else "",
         rows=model.num_rows,
         seconds=seconds,
     )

@@ -49,8 +49,9 @@ from sampler.posterior.several.stored import least_settled, posterior_of, stored
 from sampler.posterior.untrusted import read_contents
 from sampler.posterior.verdict.agreement import LIMITS as AGREEMENT_LIMITS
 from sampler.posterior.verdict.agreement import SCALARS, times_to_converge
+from sampler.posterior.verdict.intervals import OfIntervals, judged_anew
 from sampler.posterior.verdict.reasons import VERDICTS, ReasonCode, Verdict
-from sampler.posterior.verdict.use import OfCredible, OfIntervals, OfPredictions, use_of
+from sampler.posterior.verdict.use import OfCredible, OfPredictions, use_of
 
 __all__ = [
     "AGREEMENT_LIMITS",
@@ -100,6 +101,7 @@ __all__ = [
     "effects_work",
     "interactions_work",
     "joint_work",
+    "judged_anew",
     "least_settled",
     "moving_most",
     "num_figures",

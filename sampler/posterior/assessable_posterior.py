@@ -63,7 +63,8 @@ class AssessablePosterior:
             the same: three answers with their figures, what they allow, and ``text``, a sentence for each.
 
         """
-        return self.law.summary.use(scores)
+        table = self.law.draws.header.calibration
+        return self.law.summary.use(scores, None if table is None else table.summary())
 
     def score(
         self, X: Any, y: Any, weights: Any = None, *, groups: Any = None, quick: bool = False
@@ -96,14 +97,15 @@ class AssessablePosterior:
             outcome, less is better; ``coverage``, a dict for each level (0.5, 0.8, 0.9, 0.95) with the share
             of outcomes inside predictive intervals and that share's own 95% interval; ``intervals_verdict``,
             whether those intervals hold all in all and in each quarter of the prediction and of each numeric
-            feature: ``verdict`` ("held", "not_held" or "unknown"), ``text``, ``advice``, ``reasons`` and the
-            shares. For classes: ``log_loss`` and ``brier`` of the mean probabilities, ``accuracy`` of the
-            most probable class beside the ``majority_rate``, that of always naming the most frequent class of
-            these rows; ``confusion``, the numbers of rows [class][most probable class]; of ordered classes
-            ``rps``, the ranked probability score: the squared error of the probability of each class or a
-            lower one, averaged over all but the last class (Epstein 1969), less is better; of two classes
-            ``auc``, the area under the ROC curve with its 95% interval (``value, lower, upper``), and
-            ``confusion_by_threshold`` of the second's probability.
+            feature: ``verdict`` ("held", "not_held" or "unknown"), ``text``, ``others`` (on other levels),
+            ``advice``, ``reasons``, ``refused`` (quarters) and the shares. For classes: ``log_loss`` and
+            ``brier`` of the mean probabilities, ``accuracy`` of the most probable class beside the
+            ``majority_rate``, that of always naming the most frequent class of these rows; ``confusion``, the
+            numbers of rows [class][most probable class]; of ordered classes ``rps``, the ranked probability
+            score: the squared error of the probability of each class or a lower one, averaged over all but
+            the last class (Epstein 1969), less is better; of two classes ``auc``, the area under the ROC
+            curve with its 95% interval (``value, lower, upper``), and ``confusion_by_threshold`` of the
+            second's probability.
 
         Raises
         ------

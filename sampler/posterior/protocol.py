@@ -36,3 +36,6 @@ class OutcomeLaw(Protocol):
 
     def quantile(self, q: float) -> Floats:
         """Compute each row's q-quantile."""
+
+    def held(self, level: float) -> Floats:
+        """Compute the probability of each row's interval: the level, or more where values have one."""

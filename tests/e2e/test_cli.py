@@ -54,7 +54,7 @@ def test_fit_shows_bars_the_verdict_and_the_next_step(run, service):
     assert re.search(r"chain 1 .*100%.*done", fitted)
     assert re.search(r"verdict   (converged|approximate|not converged): R-hat", fitted)
     assert re.search(r"held out  79 rows it never saw: RMSE \d", fitted)
-    assert re.search(r"honest\?   90% predictive intervals contain \d+% of them", fitted)
+    assert re.search(r"honest\?   90% intervals: usable. Of \d+ held-out rows \d+% are inside", fitted)
     assert "next      bartserve predict cars NEW_ROWS.csv" in fitted
 
 

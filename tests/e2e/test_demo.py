@@ -40,7 +40,7 @@ def test_demo_does_the_main_job_and_the_readme_shows_it():
     assert held is not None, run.stdout
     ours, linear = map(float, held.groups())
     assert 2.0 < ours < linear  # trees fit what a line cannot
-    inside = re.search(r"90% predictive intervals contain (\d+)%", run.stdout)
+    inside = re.search(r"honest\?   90% intervals: usable. Of 99 held-out rows (\d+)% are inside", run.stdout)
     assert inside is not None
     assert 80 <= int(inside.group(1)) <= 98
     assert len(re.findall(r"\d+\.\d to \d+\.\d", run.stdout)) == 5

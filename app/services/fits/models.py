@@ -19,7 +19,7 @@ from app.services.views import ErrorView, State, filled, if_any
 from app.store import models as store
 from app.store.outcomes import watches
 from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, Model, Unit
-from sampler.host.posteriors import OfCredible, OfIntervals, OfPredictions, Verdict, use_of
+from sampler.host.posteriors import OfCredible, OfIntervals, OfPredictions, Verdict, judged_anew, use_of
 from sampler.host.settings import FAMILIES
 from sampler.host.storage import Header
 
@@ -157,10 +157,25 @@ class ChainAgreementView(TypedDict):
     ]
 
 
+class RefusedQuarterView(TypedDict):
+    """A quarter of the held-out rows in which intervals are too wide or too narrow."""
+
+    code: Literal["too_wide", "too_narrow"]
+    feature: Annotated[str | None, Field(description="By which rows are divided; null: the prediction.")]
+    low: Annotated[float | None, Field(description="Its ends; null is open.")]
+    high: float | None
+    where: Annotated[str, Field(description="The same in words.")]
+    rows: int
+    observed: Annotated[float, Field(description="The share of outcomes inside.")]
+
+
 class HeldOutIntervalsView(TypedDict):
     """Predictive intervals by held-out rows."""
 
-    verdict: Annotated[Literal["held", "not_held", "unknown"], Field(description="unknown: too few rows.")]
+    verdict: Annotated[
+        Literal["held", "not_held", "unknown", "made_to_hold"],
+        Field(description="unknown: too few rows; made_to_hold: all of them calibrate."),
+    ]
     rows: int
     level: float
     inside: Annotated[
@@ -168,6 +183,10 @@ class HeldOutIntervalsView(TypedDict):
     ]
     lower: Annotated[float | None, Field(description="That share's 95% interval.")]
     upper: float | None
+    refused: Annotated[
+        list[RefusedQuarterView],
+        Field(description="Quarters of the rows where the intervals fail, though others hold."),
+    ]
 
 
 class AnotherFitView(TypedDict):
@@ -190,8 +209,10 @@ class UseView(TypedDict):
     intervals: Annotated[
         OfIntervals,
         Field(
-            description="Predictive intervals of 90%: usable where held-out rows say so, unchecked without "
-            "enough of them, not_usable where these, or reported outcomes, say otherwise."
+            description="Intervals of 90% for new outcomes: usable where held-out rows say so, but for the "
+            "quarters in `held_out.refused`; made_to_hold where such rows calibrate them (with `calibrate` "
+            "those with interval=calibrated); unchecked without enough rows, not_usable where these, or "
+            "reported outcomes, say otherwise."
         ),
     ]
     credible: Annotated[OfCredible, Field(description="Credible intervals and effects.")]
@@ -336,7 +357,7 @@ def view(session: Session, owner: str, model_id: str, outcome: str | None = None
         fitted,
         target=outcome,
         use=use,
-        holdout=None if holdout is None else holdout | joint,
+        holdout=None if holdout is None else (judged_anew(holdout) or {}) | joint,
         settings={**model.settings, **({} if family is None else {"family": family})},
     )
 
@@ -434,10 +455,14 @@ def _fitted(
 ) -> ModelView:
     use = None
     if model.verdict is not None and model.diagnostics:
-        use = use_of(model.diagnostics, model.holdout, no_longer_hold=outcomes == NO_LONGER).to_json()
+        no_longer = outcomes == NO_LONGER
+        use = use_of(
+            model.diagnostics, model.holdout, no_longer_hold=no_longer, calibration=model.calibration
+        ).to_json()
     return filled(
         ModelView,
         model,
+        holdout=judged_anew(model.holdout),
         label=_label(model, origin),
         progress=progress(model.state, model.settings, chains),
         draws=draws_of(model, chains),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from sampler.posterior.assessment.interval_verdict import chance_range
+from sampler.posterior.verdict.intervals import chance_range
 
 if TYPE_CHECKING:
     from sampler.posterior.assessment.outcome_scores import OutcomeScores

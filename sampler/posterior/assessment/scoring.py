@@ -14,14 +14,13 @@ from sampler.data.columns import is_number, sort_levels
 from sampler.families import FAMILIES
 from sampler.posterior.assessment.censored_scores import brier, brier_times, concordance, d_calibration
 from sampler.posterior.assessment.class_scores import class_scores, ranked_probability_score
-from sampler.posterior.assessment.interval_verdict import independent_rows, interval_verdict
+from sampler.posterior.assessment.interval_verdict import LEVELS, independent_rows, interval_verdict
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.laws.law import Law
 from sampler.posterior.laws.normal import predictive_of
 from sampler.posterior.predicting import predict
 from sampler.posterior.protocol import OutcomeLaw
 
-LEVELS = (0.5, 0.8, 0.9, 0.95)
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # levels of the pinball losses
 BATCH_ROWS = 2_000  # predicted at once: 16 MB for 1,000 draws
 TINY = 1e-12  # smallest probability used in the log loss
@@ -135,7 +134,7 @@ def _score_numbers(
 ) -> dict[str, Any]:
     count = len(rows.y)
     mean, below, density, crps, zero = (np.zeros(count) for _ in range(5))
-    inside = np.zeros((len(LEVELS), count), bool)
+    inside, expected = np.zeros((len(LEVELS), count), bool), np.tile(np.array(LEVELS)[:, None], count)
     counted = FAMILIES[law.draws.family].target == "counts"
     losses = np.zeros((len(QUANTILES), count))
     for batch, part in rows.batches(BATCH_ROWS):
@@ -145,6 +144,8 @@ def _score_numbers(
         density[batch] = outcome_law.log_density(part.y)
         below[batch] = outcome_law.below(part.y)
         inside[:, batch] = inside_intervals(outcome_law, part.y, below[batch], LEVELS)
+        if outcome_law.has_masses:
+            expected[:, batch] = [outcome_law.held(each) for each in LEVELS]
         if counted:
             zero[batch] = np.exp(outcome_law.log_density(np.zeros(len(part.y))))
         if not quick:
@@ -161,8 +162,8 @@ def _score_numbers(
         "log_score": float(density.mean()),
         **(_of_counts(rows.y, mean, zero) if counted else {}),
         **({} if quick else slow),
-        "coverage": _coverages(inside, rows.unit),
-        "intervals_verdict": interval_verdict(law, rows, below, mean),
+        "coverage": _coverages(inside, rows.unit, expected),
+        "intervals_verdict": interval_verdict(law, rows, mean, inside, expected),
     }
 
 
@@ -176,7 +177,7 @@ def _score_censored(
     from_right = bool(np.all(events | np.isinf(limits[1])))
     at = brier_times(times, events) if from_right else None
     survival = np.zeros((count, 0 if at is None else len(at)))
-    inside = np.zeros((len(LEVELS), count), bool)
+    inside, levels = np.zeros((len(LEVELS), count), bool), np.tile(np.array(LEVELS)[:, None], count)
     for batch, part in rows.batches(BATCH_ROWS):
         before()
         outcome_law = predictive_of(law, part.coded, part.weights)
@@ -199,8 +200,8 @@ def _score_censored(
         if at is None or by_time is None
         else [{"time": t, "score": each} for t, each in zip(at.tolist(), by_time.tolist(), strict=True)],
         "d_calibration": d_calibration(low, high),
-        "coverage": _coverages(inside, rows.unit),
-        "intervals_verdict": interval_verdict(law, rows, below, mean),
+        "coverage": _coverages(inside, rows.unit, levels),
+        "intervals_verdict": interval_verdict(law, rows, mean, inside, levels),
     }
 
 
@@ -232,19 +233,27 @@ def _of_units(y: Floats, mean: Floats, unit: NDArray[np.int64] | None) -> dict[s
     return {"units": units, "rmse_se": float(np.sqrt((units - 1) * np.var(without)))}
 
 
-def _coverages(inside: NDArray[np.bool_], unit: NDArray[np.int64] | None) -> list[dict[str, Any]]:
-    """Compute the coverage at each of `LEVELS` from marks of the rows inside, bool [level, row]."""
+def _coverages(
+    inside: NDArray[np.bool_], unit: NDArray[np.int64] | None, expected: Floats
+) -> list[dict[str, Any]]:
+    """Compute the coverage at each of `LEVELS` from marks of the rows inside, bool [level, row].
+
+    `expected` [level, row] is the probability of that by the law.
+    """
     count = inside.shape[1]
     shares = [independent_rows(own.astype(np.float64), unit) / count for own in inside]
     counts = np.count_nonzero(inside, axis=1).tolist()
-    each = zip(LEVELS, counts, shares, strict=True)
-    return [coverage(level, number, count, share) for level, number, share in each]
+    each = zip(LEVELS, counts, shares, expected.mean(axis=1).tolist(), strict=True)
+    return [
+        coverage(level, number, count, share) | {"expected": round(right, 9)}
+        for level, number, share, right in each
+    ]
 
 
 def coverage(level: float, inside: int, rows: int, share: float = 1.0) -> dict[str, Any]:
     """Compute the share of outcomes inside intervals of that level, with its own 95% interval.
 
-    The rows count as that `share` of independent ones.
+    The rows count as that `share` of independent ones, and the level is what is expected of them.
     """
     lower, upper = binomial_interval(inside * share, rows * share)
     return {

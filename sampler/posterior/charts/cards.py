@@ -248,7 +248,7 @@ def scores_card(scores: Mapping[str, Any]) -> str:
         for each in scores.get("coverage") or ()
     ]
     verdict = scores.get("intervals_verdict") or {}
-    notes = [text for text in (verdict.get("text"), verdict.get("advice")) if text]
+    notes = [text for text in map(verdict.get, ("text", "others", "advice")) if text]
     title = f"Scores on {number_to_text(scores['rows'])} rows"
     return table_card(title, ["", "", "95% interval"], rows, notes)
 

@@ -222,7 +222,7 @@ def _held_out(scores: Mapping[str, Any] | None, classes: Sequence[str], unit: st
     sentences += [scores["judged_by"]] if scores.get("judged_by") else []
     verdict = scores.get("intervals_verdict")
     if verdict is not None:
-        sentences += [labelled(each) for each in (verdict["text"], verdict.get("advice")) if each]
+        sentences += [labelled(each) for each in map(verdict.get, ("text", "others", "advice")) if each]
     if scores.get("coverage"):
         cells = [
             (

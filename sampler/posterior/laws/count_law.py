@@ -150,6 +150,12 @@ class CountLaw:
         lower, upper = self.quantiles(np.array([(1 - level) / 2, (1 + level) / 2]))
         return lower, upper
 
+    def held(self, level: float) -> Floats:
+        """Compute the probability of each row's interval, at least the level."""
+        lower, upper = self.interval(level)
+        ones = np.ones(len(lower))
+        return self.below(upper, ones) - self.below(lower, 0 * ones)
+
     def crps(self, y: Floats) -> Floats:
         """Compute the continuous ranked probability score of each row's count, in counts.
 

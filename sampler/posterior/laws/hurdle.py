@@ -97,6 +97,13 @@ class HurdlePredictive:
         """Compute the ends of each row's interval: equal-tailed, as far as a point mass lets it be."""
         return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
+    def held(self, level: float) -> Floats:
+        """Compute the probability of each row's interval: more than the level where the point is an end."""
+        less = (1 - self.mass) * self.others.below(np.full(len(self.mass), self.point))
+        tail, at_most = (1 - level) / 2, less + self.mass
+        low = np.where((less < tail) & (tail <= at_most), less, tail)
+        return np.where((less < 1 - tail) & (1 - tail <= at_most), at_most, 1 - tail) - low
+
     def quantile(self, q: float) -> Floats:
         """Compute each row's q-quantile."""
         rest, point = 1 - self.mass, np.full(len(self.mass), self.point)

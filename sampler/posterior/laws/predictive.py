@@ -131,6 +131,10 @@ class Predictive:
         tail = (1 - level) / 2
         return self.quantile(tail), self.quantile(1 - tail)
 
+    def held(self, level: float) -> Floats:
+        """Compute the probability of each row's interval, which is the level."""
+        return np.full(self.f.shape[2], level)
+
     def crps(self, y: Floats) -> Floats:
         """Compute the continuous ranked probability score of each row's outcome, in its units.
 

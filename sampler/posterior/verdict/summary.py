@@ -113,9 +113,11 @@ class Summary:
         precision = self.precision and self.precision.to_json()
         return asdict(self) | {"precision": precision} | reasons_to_json(self.reasons)
 
-    def use(self, scores: Mapping[str, Any] | None = None) -> Use:
-        """Say what can be used, by the chains and, where there are any, by scores on held-out rows."""
-        return use_of(self.to_json(), scores)
+    def use(
+        self, scores: Mapping[str, Any] | None = None, calibration: Mapping[str, Any] | None = None
+    ) -> Use:
+        """Say what can be used, by the chains and, where there are any, held-out rows and a calibration."""
+        return use_of(self.to_json(), scores, calibration=calibration)
 
     def __str__(self) -> str:
         lines = [

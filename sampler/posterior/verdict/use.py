@@ -12,15 +12,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from sampler.data.scalars import estimate_to_text, in_unit, number_to_text
+from sampler.posterior.verdict.intervals import LEVEL, WORDS, OfIntervals, judged, made_to_hold
 from sampler.posterior.verdict.reasons import Verdict
 
 # Two standard errors of a mean beside the sd of its row's error: one is an eighth of it, and raises the error
 # of predictions by 0.8%; for probabilities, two percentage points.
 ERROR_SHARE, CLASS_ERROR = 0.25, 0.02
-LEVEL = 0.9  # of the predictive intervals that are judged
 
 OfPredictions = Literal["usable", "not_yet"]
-OfIntervals = Literal["usable", "unchecked", "not_usable"]
 OfCredible = Literal["usable", "roughly", "not_yet"]
 CREDIBLE: dict[Verdict, OfCredible] = {
     "converged": "usable",
@@ -75,22 +74,25 @@ class HeldOutIntervals:
     Attributes
     ----------
     verdict
-        "held", "not_held", or "unknown" with too few rows.
+        "held", "not_held", "unknown" with too few rows, or "made_to_hold" where the rows calibrated.
     rows
         Number of held-out rows.
     level
         Level of the intervals.
     inside, lower, upper
         Share of the outcomes inside, and its 95% interval; None where it wasn't measured.
+    refused
+        Quarters of the rows in which the intervals fail, though others hold (`intervals.judged`).
 
     """
 
-    verdict: Literal["held", "not_held", "unknown"]
+    verdict: Literal["held", "not_held", "unknown", "made_to_hold"]
     rows: int
     level: float
     inside: float | None
     lower: float | None
     upper: float | None
+    refused: list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,8 @@ class Use:
     predictions
         "usable" or "not_yet".
     intervals
-        Their predictive intervals: "usable" where held-out rows say so, "unchecked" without enough of them,
+        Their predictive intervals: "usable" where held-out rows say so, but for the quarters that these
+        refuse (`held_out.refused`), "made_to_hold" where they calibrate, "unchecked" without enough of them,
         "not_usable" where they say otherwise.
     credible
         Credible intervals and effects: "usable", "roughly" or "not_yet".
@@ -153,7 +156,11 @@ class Use:
 
 
 def use_of(
-    summary: Mapping[str, Any], scores: Mapping[str, Any] | None = None, *, no_longer_hold: bool = False
+    summary: Mapping[str, Any],
+    scores: Mapping[str, Any] | None = None,
+    *,
+    no_longer_hold: bool = False,
+    calibration: Mapping[str, Any] | None = None,
 ) -> Use:
     """Say what a fit can be used for.
 
@@ -165,6 +172,8 @@ def use_of(
         Scores on held-out rows, as `Posterior.score` returns them; None without any.
     no_longer_hold
         Whether outcomes that were reported since say that the intervals don't hold any more.
+    calibration
+        `ConformalTable.summary()` of calibrated intervals; None without them.
 
     Returns
     -------
@@ -177,13 +186,21 @@ def use_of(
     chains = ChainAgreement(verdict, *(precision.get(name) for name in ("mean", "ends", "share")))
     unit, sds = precision.get("unit"), precision.get("reproducibility")
     another = None if sds is None else AnotherFit(precision.get("another_fit"), sds)
-    held_out = _held_out(scores)
-    intervals: OfIntervals = "not_usable" if no_longer_hold else _of_intervals(held_out)
+    report = judged((scores or {}).get("intervals_verdict") or {})
+    held_out = _held_out(scores, report)
+    intervals = "unchecked" if held_out is None else WORDS[held_out.verdict]
     trusted = verdict != "not_converged" or intervals == "usable" or precision.get("means_usable")
-    predictions: OfPredictions = "usable" if trusted else "not_yet"
     of_classes = "error_share" in precision and precision["noise"] is None
+    said = _about_intervals(held_out, report)
+    if calibration is not None and calibration["kind"] == "holdout" and not of_classes:
+        once = "groups" if calibration["counted"] != calibration["rows"] else "held-out rows"
+        made = made_to_hold(calibration["counted"], noun=once)["text"]
+        intervals, said = "made_to_hold", f"Calibrated {made[0].lower()}{made[1:]} Predictive {said}"
+    if no_longer_hold:
+        intervals, said = "not_usable", f"{LEVEL:.0%} intervals: no longer usable, as reported outcomes say."
+    predictions: OfPredictions = "usable" if trusted else "not_yet"
     sentences = [
-        _about_predictions(predictions, intervals, None if no_longer_hold else held_out),
+        f"Predictions: usable. {said}" if trusted else "Predictions and their intervals: not yet usable.",
         _about_chains(chains, unit, of_classes=of_classes),
         _about_another(another, unit, of_classes=of_classes),
     ]
@@ -195,46 +212,34 @@ def use_of(
         held_out,
         another,
         unit,
-        " ".join(filter(None, sentences)),
+        " ".join(sentence.strip() for sentence in sentences if sentence),
     )
 
 
-def _held_out(scores: Mapping[str, Any] | None) -> HeldOutIntervals | None:
+def _held_out(scores: Mapping[str, Any] | None, report: Mapping[str, Any]) -> HeldOutIntervals | None:
     if not scores:
         return None
-    verdict = (scores.get("intervals_verdict") or {}).get("verdict", "unknown")
+    verdict = report.get("verdict", "unknown")
     shares = [each for each in scores.get("coverage") or () if abs(each["level"] - LEVEL) < 1e-9]
-    inside = [shares[0][name] for name in ("coverage", "lower", "upper")] if shares else [None] * 3
-    return HeldOutIntervals(verdict, int(scores["rows"]), LEVEL, *inside)
+    known = shares and verdict != "made_to_hold"
+    inside, lower, upper = (shares[0][name] if known else None for name in ("coverage", "lower", "upper"))
+    refused = report.get("refused") or []
+    return HeldOutIntervals(verdict, int(scores["rows"]), LEVEL, inside, lower, upper, refused)
 
 
-def _of_intervals(held_out: HeldOutIntervals | None) -> OfIntervals:
-    if held_out is None or held_out.verdict == "unknown":
-        return "unchecked"
-    return "usable" if held_out.verdict == "held" else "not_usable"
-
-
-def _about_predictions(
-    predictions: OfPredictions, intervals: OfIntervals, held_out: HeldOutIntervals | None
-) -> str:
-    if predictions == "not_yet":
-        return "Predictions and their intervals: not yet usable."
+def _about_intervals(held_out: HeldOutIntervals | None, report: Mapping[str, Any]) -> str:
     its = f"{LEVEL:.0%} intervals"
     if held_out is None:
-        why = "unchecked, no held-out row was scored"
-        if intervals == "not_usable":
-            why = "no longer, as reported outcomes say"
-        return f"Predictions: usable. Their {its}: {why}."
+        return f"{its}: unchecked, no held-out row was scored."
+    if "refused" in report:
+        return str(report["text"])
     if held_out.inside is None:
-        return "Predictions: usable."
-    rows, inside = number_to_text(held_out.rows), f"{held_out.inside:.0%}"
-    rows += f" held-out row{'s' * (held_out.rows != 1)}"
-    if intervals == "usable":
-        return f"Predictions and their {its}: usable, {rows} say so ({inside} inside)."
-    why = f"unchecked, {rows} are too few"
-    if intervals == "not_usable":
-        why = f"not as they are, {inside} of {rows} are inside"
-    return f"Predictions: usable. Their {its}: {why}."
+        return ""
+    rows = f"{number_to_text(held_out.rows)} held-out row{'s' * (held_out.rows != 1)}"
+    if held_out.verdict == "unknown":
+        return f"{its}: unchecked, {rows} are too few."
+    word = WORDS[held_out.verdict].replace("_", " ")
+    return f"{its}: {word}, {held_out.inside:.0%} of {rows} are inside."
 
 
 def _about_chains(chains: ChainAgreement, unit: str | None, *, of_classes: bool) -> str:

@@ -235,8 +235,10 @@ def test_uneven_intervals_offer_noise_by_row(browser, client, settings):
     model = fitted(
         client, settings, text=text, name="mine", holdout=0.5, noise="constant", transform="none", seed=2
     )
-    assert model["holdout"]["intervals_verdict"]["verdict"] == "not_held"
+    refused = model["use"]["held_out"]["refused"]
+    assert {each["code"] for each in refused} == {"too_wide"}
     page = page_of(browser.get(f"/ui/models/{model['id']}"))
+    assert f"too wide {refused[0]['where']}" in page.words
     assert "Fit with noise that differs by row" in page.words
     response = browser.post(f"/ui/models/{model['id']}/refit", data=page.hidden)
     page_of(response)

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 from sampler import fit
+from sampler.posterior.verdict.intervals import chance_range, judged, made_to_hold
 from sampler.posterior.verdict.use import use_of
 from tests.support.friedman import friedman
 
@@ -26,18 +28,32 @@ def summary(verdict="not_converged", **figures):
     return {"verdict": verdict, "precision": FIGURES | figures}
 
 
-def scores(verdict="held", inside=0.9, rows=412):
-    share = {"level": 0.9, "coverage": inside, "lower": inside - 0.03, "upper": inside + 0.03}
-    return {"rows": rows, "coverage": [share], "intervals_verdict": {"verdict": verdict}}
+def scores(inside=0.9, rows=412, quarters=(0.9, 0.9, 0.9, 0.9)):
+    """Scores of rows of which such a share is inside 90% intervals, and such of each quarter's."""
+    each = [share(part, rows // 4) | {"low": None, "high": None} for part in quarters]
+    figures = {"rows": rows, "overall": [share(inside, rows)], "by": [{"feature": None, "quarters": each}]}
+    return {"rows": rows, "coverage": [share(inside, rows)], "intervals_verdict": judged(figures)}
+
+
+def share(inside, rows):
+    lower, upper = chance_range(0.9, rows)
+    return {
+        "level": 0.9,
+        "rows": rows,
+        "coverage": inside,
+        "observed": inside,
+        "lower": lower,
+        "upper": upper,
+    }
 
 
 def test_chains_that_differ_leave_predictions_and_intervals_usable():
     """Held-out rows speak for predictions and intervals, chains for credible ones, each with its unit."""
     use = use_of(summary(), scores())
     assert use.text.replace("\u202f", " ") == (
-        "Predictions and their 90% intervals: usable, 412 held-out rows say so (90% inside). The chains "
-        "still differ by 0.41 k$ (3% of the noise): don't read credible intervals or effects finely yet. "
-        "Another fit would move predictions by about 0.18 k$."
+        "Predictions: usable. 90% intervals: usable. Of 412 held-out rows 90% are inside (chance: 87 to 93), "
+        "90 to 90% by quarter of the prediction. The chains still differ by 0.41 k$ (3% of the noise): don't "
+        "read credible intervals or effects finely yet. Another fit would move predictions by about 0.18 k$."
     )
     assert (use.predictions, use.intervals, use.credible) == ("usable", "usable", "not_yet")
     assert use.chains.mean == FIGURES["mean"]
@@ -47,34 +63,62 @@ def test_chains_that_differ_leave_predictions_and_intervals_usable():
     assert str(use) == use.text
 
 
+CALIBRATED = {"kind": "holdout", "rows": 563, "counted": 563}
+
+
 @pytest.mark.parametrize(
-    ("scored", "usable", "intervals", "said"),
+    ("scored", "trusted", "intervals", "said"),
     [
-        (None, True, "unchecked", "Their 90% intervals: unchecked, no held-out row was scored."),
-        (scores("unknown", rows=23), True, "unchecked", "unchecked, 23 held-out rows are too few."),
+        (None, True, "unchecked", " 90% intervals: unchecked, no held-out row was scored."),
+        (scores(rows=23), True, "unchecked", "unchecked, 23 held-out rows are too few (40 are needed)."),
         (
-            scores("not_held", 0.81),
+            scores(0.81, quarters=(0.81,) * 4),
             True,
             "not_usable",
-            "not as they are, 81% of 412 held-out rows are inside",
+            "not usable, too narrow. Of 412 held-out rows 81% are inside (chance: 87 to 93), 81 to 81% by",
         ),
         (None, False, "unchecked", "Predictions and their intervals: not yet usable."),
-        (scores("not_held", 0.81), False, "not_usable", "Predictions and their intervals: not yet usable."),
+        (scores(0.81), False, "not_usable", "Predictions and their intervals: not yet usable."),
+        (
+            scores(0.87, 560, (0.9, 0.9, 0.91, 0.77)),
+            False,
+            "usable",
+            "90% intervals are too narrow in the highest quarter of the prediction (77% of 140 rows inside); "
+            "the others hold.",
+        ),
+        ({"rows": 563, "intervals_verdict": made_to_hold(563)}, True, "made_to_hold", "made to hold by 563"),
+        ({"rows": 412, "coverage": [share(0.81, 412)], "intervals_verdict": {"verdict": "not_held"}}, True,
+         "not_usable", "90% intervals: not usable, 81% of 412 held-out rows are inside."),
     ],
-)
-def test_each_question_is_answered_by_its_own_evidence(scored, usable, intervals, said):
+)  # fmt: skip
+def test_each_question_is_answered_by_its_own_evidence(scored, trusted, intervals, said):
     """Without rows intervals are unchecked; large errors of means need rows that say the intervals hold."""
-    use = use_of(summary(means_usable=usable), scored)
+    use = use_of(summary(means_usable=trusted), scored)
+    usable = trusted or intervals == "usable"
     assert (use.predictions, use.intervals) == ("usable" if usable else "not_yet", intervals)
     assert said in use.text
     assert "The chains still differ by" in use.text
 
 
+def test_rows_that_calibrate_are_no_evidence():
+    """A calibration says what new rows do, with the range of its law; predictive intervals are told apart."""
+    word = made_to_hold(563)
+    assert (word["lower"], word["upper"]) == pytest.approx(beta.interval(0.95, 508, 56))
+    use = use_of(summary("converged"), {"rows": 563, "intervals_verdict": word})
+    assert (use.held_out.verdict, use.held_out.inside) == ("made_to_hold", None)
+    both = use_of(summary("converged"), scores(0.81, quarters=(0.81,) * 4), calibration=CALIBRATED)
+    assert both.intervals == "made_to_hold"
+    assert "Calibrated intervals are made to hold by 563 held-out rows: of new rows like these" in both.text
+    assert "Predictive 90% intervals: not usable, too narrow." in both.text
+    folds = use_of(summary("converged"), scores(), calibration=CALIBRATED | {"kind": "folds"})
+    assert folds.intervals == "usable"
+
+
 def test_reported_outcomes_overrule_held_out_rows():
-    """Intervals that no longer hold are not usable, whatever held-out rows said."""
-    use = use_of(summary("converged"), scores(), no_longer_hold=True)
+    """Intervals that no longer hold are not usable, whatever held-out rows said, or calibrated."""
+    use = use_of(summary("converged"), scores(), no_longer_hold=True, calibration=CALIBRATED)
     assert (use.intervals, use.credible) == ("not_usable", "usable")
-    assert "no longer, as reported outcomes say" in use.text
+    assert "no longer usable, as reported outcomes say" in use.text
 
 
 def test_models_of_earlier_versions_have_what_they_know():
