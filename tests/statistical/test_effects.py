@@ -105,6 +105,7 @@ def test_a_deep_tree_of_effects_is_exact():
     holds(mean_is(average, np.array([MEAN_OF_DEEP])))
 
 
+@pytest.mark.slow
 def test_resumes():
     """A chain resumed from any checkpoint is the whole one, bit for bit."""
     data = problem(Y_B, (0.9, 1.0), 20, drawn=True)
@@ -152,6 +153,7 @@ def of_arms(num_draws, **prior):
     return replace(data, effect=effect, by_role={"treatment": ARMS.astype(float)})
 
 
+@pytest.mark.slow
 def test_arms():
     """Draws of three arms have the mean differences between arms at all rows that enumeration gives."""
     evidence, exact = exact_of_arms()
@@ -203,6 +205,7 @@ def test_dose():
     holds(mean_is(effects_of(draws_of(data), data), exact))
 
 
+@pytest.mark.slow
 def test_two_classes():
     """Effects on a probability have the tree and the mean risk difference that enumeration gives."""
     treated, labels = np.array([1.0, 0.0, 0.0]), np.array([1, 0, 1])
@@ -221,6 +224,7 @@ def test_two_classes():
     holds(mean_is(risk.mean(axis=1)[:, None], np.array([0.0460])))
 
 
+@pytest.mark.slow
 def test_counts(monkeypatch):
     """Effects on counts have the mean log ratios at rows that quadrature gives."""
     monkeypatch.setattr(counts, "gamma_prior", lambda _log_sd, _trees: (2.0, 1.5))

@@ -99,6 +99,7 @@ def test_one_tree(name, moves):
     check_one_tree(name, moves, SHORT)
 
 
+@pytest.mark.slow
 def test_uneven_moves():
     """Moves of unequal probabilities together have the exact posterior: their ratios enter the acceptance."""
     moves = {"grow": 0.35, "prune": 0.15, "change_nog": 0.15, "change": 0.2, "swap": 0.1, "restructure": 0.05}
@@ -114,6 +115,7 @@ def test_two_trees(moves):
 
 
 @pytest.mark.parametrize("name", ["golden", "weighted"])
+@pytest.mark.slow
 def test_unknown_noise(name):
     """The noise, drawn with the trees, has its exact posterior."""
     check_unknown_noise(name, 1, "default", SHORT)
@@ -170,6 +172,7 @@ def replaced_outcome(toy, y):
     return Toy(toy.codes, y, toy.alpha, toy.beta, toy.sigma2, toy.leaf_variance)
 
 
+@pytest.mark.slow
 def test_probit():
     """The probit posterior of one tree is exact; two trees, with costly orthants, are in the long form."""
     check_probit(1, "default", SHORT)

@@ -236,6 +236,7 @@ def digest(every=None):
     return check.hexdigest()
 
 
+@pytest.mark.slow
 def test_other_process():
     """A seed gives equal bytes in another process, stopped and resumed after every iteration."""
     code = "from tests.statistical.test_invariance import digest; print(digest(1))"

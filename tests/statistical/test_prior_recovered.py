@@ -53,6 +53,7 @@ def test_toy(make, moves):
 
 
 @pytest.mark.parametrize("make", [golden, missing])
+@pytest.mark.slow
 def test_toy_restructured(make):
     """The prior is recovered with frequent restructures."""
     check_toy(make, RESTRUCTURED)

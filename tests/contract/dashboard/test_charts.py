@@ -45,6 +45,7 @@ def sources(page) -> list[str]:
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_every_chart_that_a_page_names_is_there_in_each_variant(browser, client, settings, every):
     """Wide, narrow, light and dark charts differ, and a repeated request gives equal bytes.
 

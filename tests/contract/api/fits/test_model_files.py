@@ -62,6 +62,7 @@ def without_choice(model):
     return {name: value for name, value in model["diagnostics"].items() if name != "chosen"}
 
 
+@pytest.mark.slow
 def test_a_fitted_model_leaves_as_a_file(client, settings, tmp_path):
     """A downloaded file predicts equal bits in another process and saves to equal bytes."""
     model = fitted(client, settings, name="mine")

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from fastapi._compat import ModelField
 from pydantic import BaseModel
 
@@ -65,6 +66,7 @@ async def steps(app, method: str, path: str, body: bytes, kind: str) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_no_large_body_is_handled_in_the_event_loop(settings, monkeypatch):
     """Many more values take few more steps there; its thread doesn't parse, validate or hash them."""
     loop_thread, there = threading.get_ident(), []
