@@ -22,6 +22,7 @@ SHAP_CELLS = 1 << 23  # draws times columns times rows that SHAP values hold at 
 H_ROWS = 50  # of Friedman's H at most, since it needs their square
 H_COLUMNS = 10  # by default
 SUM = 60  # per draw at a row: to convert the sum of its trees and to add it up
+TOGETHER = 0.7  # of the work of a row by itself, where all are added up at once
 OUTCOME, REPEAT = 500, 5e6  # per simulated outcome, and per outcome of each draw, for all rows
 # Per set of what is expected, and of new outcomes; row of one; draw of a row for a population
 SET, SET_OF_NEW, BY_ROW, POPULATION = 30_000, 160_000, 8_000, 250
@@ -39,11 +40,12 @@ NORMAL, TAILS, MIXTURE, COUNTS = (
     (700, 13_000, 200_000),
     (2_000, 100, 150),
 )
+STEP, STEPS = 300, 300  # of the third where normal noise differs by row: of its integral, or pair of draws
 SEARCH = 1e8  # for a quantile, however few the rows are
 # Per draw, row and unknown outcome of several: quantiles, and simulated outcomes for regions; given others.
 # Per pattern of known outcomes.
 JOINT, JOINT_GIVEN, PATTERN = 4_000, 20_000, 2e7
-USED = 50  # per tree, draw and row: to find the rules that the row reaches
+USED = 35  # per tree, draw and row: to find the rules that the row reaches
 PAIRS = 10_000  # per tree and draw: to count pairs of rules
 PLAIN, VARYING = 20, 0.4  # per draw at a row and point of a sum of trees, and share of trees that vary by it
 TIMES = 25  # of a survival curve, that its median and its mean take as long as
@@ -94,18 +96,20 @@ def aggregate_work(
 ) -> float:
     """Estimate the work of figures of so many sets of rows; None: as many as rows, if any are named."""
     count = min(rows, (rows if request.by else 1) if sets is None else sets)
-    each = of_row(law, draws) + (BY_ROW if request.by else 0) + draws * POPULATION * request.population
+    each = of_row(law, draws) * (1.0 if request.by or request.population else TOGETHER)
+    each += (BY_ROW if request.by else 0) + draws * POPULATION * request.population
     of_set = (SET_OF_NEW if request.predictive else SET) + 2 * of_figures(law, draws)
     work = reading(law, rows) + rows * each + count * of_set
     if needs_outcomes(law, request, weighted=weighted):
         once = of_row(law, draws) + draws * (law.noise_work + OUTCOME)
-        work += ceil(OUTCOMES / draws) * (REPEAT + rows * once)
+        arms = max(2, len(law.draws.header.arms))  # each but one has trees of its own, which are called apart
+        work += ceil(OUTCOMES / draws) * (REPEAT * arms / 2 + rows * once)
     return work
 
 
 def accumulation_work(law: Law, draws: int, rows: int) -> float:
     """Estimate the work of accumulated effects: each row at both ends of its step, added up."""
-    return reading(law, rows) + rows * (2 * of_row(law, draws) + of_figures(law, draws))
+    return reading(law, rows) + rows * 2 * of_row(law, draws)
 
 
 def rows_to_average(law: Law, draws: int, points: int, curves: int, most: float) -> float:
@@ -146,6 +150,7 @@ def distribution_work(law: Law, draws: int, rows: int, points: int, quantiles: i
         law.draws.header.settings.get("noise") == "mixture",
     )
     point, quantile, score = COUNTS if law.counts else MIXTURE if mixture else TAILS if tails else NORMAL
+    score = STEP * min(draws, STEPS) if law.noise_differs else score
     each = point * points + quantile * quantiles + score * scores
     once = SEARCH if quantiles and not law.counts else 0
     return reading(law, rows) + once + rows * (of_row(law, draws) + draws * (law.noise_work + each))
