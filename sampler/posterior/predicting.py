@@ -98,7 +98,7 @@ def _prediction(
     new: int,
     few: NDArray[np.bool_],
 ) -> Prediction:
-    flags, rows = by_row(coded.marks, law.schema.inputs), np.flatnonzero(few).tolist()
+    flags, rows = by_row(coded.marks, law.schema.inputs), few.nonzero()[0].tolist()
     for row in rows:
         flags[row] = [*flags[row], Flag(law.schema.target.name, FEW_DRAWS)]
     notes = [*_group_note(law, new), *few_note(len(rows), "row"), *_weight_note(law.draws.header, request)]
@@ -161,7 +161,7 @@ def _fill_new_groups(law: Law, figures: IntervalFigures, coded: Coded, num_draws
 
 def _replace_moments(law: Law, figures: IntervalFigures, coded: Coded, num_draws: int | None) -> None:
     """Give the median, and half the middle 68%, where a few draws decide the mean or the sd of a row."""
-    rows = np.flatnonzero(figures.by_few)
+    (rows,) = figures.by_few.nonzero()
     if len(rows):
         again = IntervalFigures((len(rows),), Request((MIDDLE,), (0.5,), figures.request.kind))
         law.fill(again, coded.part(rows), num_draws)

@@ -140,9 +140,10 @@ class Ensemble:
 
 def chosen_of(draws: NDArray[np.int64], num_draws: int) -> NDArray[np.int64]:
     """Return positions of draws as compiled code reads them; raise IndexError for some that don't exist."""
-    if len(draws) and not 0 <= draws.min() <= draws.max() < num_draws:
+    chosen = np.require(draws, np.int64, ["C", "W"])
+    if len(chosen) and chosen.view(np.uint64).max() >= num_draws:  # negative ones are the largest
         raise IndexError(f"there are {num_draws} draws, none beyond")
-    return np.require(draws, np.int64, ["C", "W"])
+    return chosen
 
 
 def _add_by_value(
