@@ -37,7 +37,7 @@ def found(X, y, features=("a", "b", "c"), **options):
 @pytest.mark.parametrize("tables", [100, pytest.param(1000, marks=pytest.mark.long)])
 @pytest.mark.sampled(quick=1, slow=3)
 def test_independent_rows_raise_no_warning(noise, tables):
-    """At most 2 in 1,000, but for chance (1,000 tables: 2 expected at most)."""
+    """At most 2 in 1,000 of these, but for chance (`benchmarks/resemblance.py` has more kinds)."""
     rng = np.random.default_rng(11)
     alarms = sum(bool(found(*table_of(rng, int(rng.integers(60, 800)), noise))) for _ in range(tables))
     assert alarms <= (1 if tables == 100 else 6)
@@ -53,12 +53,42 @@ def test_subjects_that_differ_are_named(groups, n, spread, power):
     assert sum("visit" in each or "date" in each for each in named) <= 2
 
 
-def test_a_smooth_effect_of_a_whole_number_is_no_identity():
+@pytest.mark.parametrize("effect", [np.sin, np.sign, np.abs], ids=["smooth", "stepped", "bent"])
+@pytest.mark.parametrize("visits", [26, 60, 300])
+def test_a_number_that_repeats_is_no_identity(effect, visits):
+    """Neighbouring values are alike, and new ones lie between, whether it is a feature or not."""
     rng = np.random.default_rng(3)
     X, _ = table_of(rng, 800)
-    X["visit"] = rng.integers(0, 60, 800)
-    y = np.sin(X.visit / 10) + 0.5 * rng.standard_normal(800)
+    X["visit"] = rng.integers(0, visits, 800)
+    y = effect(8 * X.visit / visits - 4) + 0.5 * rng.standard_normal(800)
     assert not found(X, y, features=("a", "b", "c", "visit"))
+    assert not found(X, y)
+
+
+@pytest.mark.parametrize("groups", [20, 51])
+@pytest.mark.parametrize("kind", ["text", "whole numbers", "category"])
+@pytest.mark.parametrize("is_feature", [True, False])
+def test_the_groups_of_a_panel_are_named(groups, kind, is_feature):
+    """Groups are named where they are a feature too, beside other columns with one value for each group."""
+    rng = np.random.default_rng(7)
+    group = np.repeat(np.arange(groups), 8)
+    X = pd.DataFrame({"x": rng.standard_normal(len(group)), "year": np.tile(np.arange(8), groups)})
+    X["size"], X["tax"] = rng.standard_normal(groups)[group], rng.integers(1, 99, groups)[group]
+    names = rng.permutation(groups)[group]
+    X["state"] = names + 1 if kind == "whole numbers" else [f"s{each}" for each in names]
+    X["state"] = X["state"].astype("category") if kind == "category" else X["state"]
+    y = X.x + 1.5 * rng.standard_normal(groups)[group] + rng.standard_normal(len(group))
+    features = ["x", "year", "size", "tax", *(["state"] if is_feature else [])]
+    assert [(each.kind, each.column) for each in found(X, y, features)] == [("groups", "state")]
+
+
+def test_a_subject_has_effects_of_its_features():
+    """The age of a subject, however its effect bends, isn't taken for the subject itself."""
+    rng = np.random.default_rng(9)
+    X, _ = table_of(rng, 1000, groups=200)
+    X["age"] = rng.uniform(18, 80, 200)[np.arange(1000) % 200]
+    y = 2 * np.sin(X.age / 10) + rng.standard_normal(1000)
+    assert not found(X, y, features=("a", "b", "c", "age"))
 
 
 def test_days_that_resemble_their_neighbours_are_named():
