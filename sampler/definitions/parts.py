@@ -61,6 +61,10 @@ PARTS: dict[str, Part] = {
         chain="sampler.bart.intercepts:SampledEffects",
         law="sampler.posterior.parts.intercepts:InterceptDraws",
     ),
+    "recalibration": Part(
+        header="sampler.posterior.recalibration.recalibration:Recalibration",
+        law="sampler.posterior.parts.recalibration:Recalibrated",
+    ),
 }
 PARTS |= {entry.name: entry.load() for entry in entry_points(group="bartserve.parts")}
 PART_SETTINGS = {name: part.setting for name, part in PARTS.items() if part.setting is not None}

@@ -35,6 +35,7 @@ from sampler.posterior.explanations.row_sets import AggregateRequest, RowSets
 from sampler.posterior.explanations.survival_curves import survival_curves
 from sampler.posterior.laws.law import Law
 from sampler.posterior.predicting import draw_outcomes, predict
+from sampler.posterior.recalibration.recalibration import Recalibration
 from sampler.posterior.refusals import check
 from sampler.posterior.results.aggregates import Aggregate
 from sampler.posterior.results.answer import draw
@@ -52,7 +53,8 @@ from sampler.subgroups.membership import Membership
 # Members for services and other modules, which completion of a notebook leaves out.
 INTERNAL = frozenset({
     "calibrated_by", "conformal_table", "drawn", "from_blocks", "grid", "header", "law", "match", "nbytes",
-    "noise_differs", "origin", "reference", "sample_learnt", "several", "usual_interval", "with_table",
+    "noise_differs", "origin", "recalibrated_by", "reference", "sample_learnt", "several", "usual_interval",
+    "with_table",
 })  # fmt: skip
 
 
@@ -351,9 +353,9 @@ class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, Asse
     ) -> Posterior:
         """Continue the chains for more draws and return a new posterior.
 
-        The result equals, bit for bit, that of one longer fit with the same `num_burnin`. The chains continue
-        from their last states, which `save` keeps too. It does not keep the training rows, so a loaded
-        posterior needs them again: `load(path).extend(500, X, y)`.
+        The draws equal, bit for bit, those of one longer fit with the same `num_burnin`; a recalibration
+        stays. The chains continue from their last states, which `save` keeps too. It does not keep the
+        training rows, so a loaded posterior needs them again: `load(path).extend(500, X, y)`.
 
         Parameters
         ----------
@@ -382,7 +384,8 @@ class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, Asse
         rows = None if X is None and y is None else (X, y, weights)
         method = method_of(self.settings)
         extended: Posterior = method.extend(self, self.origin, num_draws, rows, progress=progress)
-        return extended
+        by = self.law.recalibration
+        return extended if by is None else extended.recalibrated_by(by)
 
     def discard(self, num_draws: int) -> Posterior:
         """Return the posterior without the first draws of each chain, as if its burn-in had been longer.
@@ -556,6 +559,10 @@ class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, Asse
             totals=totals,
         )
         return self.with_table(table)
+
+    def recalibrated_by(self, by: Recalibration) -> Self:
+        """Return the same draws with another law of outcomes."""
+        return type(self)(self.law.recalibrated(by), self.origin)
 
     def with_table(self, table: ConformalTable) -> Self:
         """Return the same draws with another calibration."""

@@ -37,6 +37,7 @@ def conformity(law: Law, rows: LabelledRows, before: Callable[[], None] = lambda
     outcomes.
     """
     check("calibration", law)
+    law = law.before_recalibration  # so that no row is used twice for one statement
     scores = np.zeros(len(rows.y))
     for batch, part in rows.batches(BATCH_ROWS):
         before()
@@ -168,6 +169,7 @@ def predict_calibrated(
 
     An end is infinite where no finite one can be claimed. A set always has the most probable class.
     """
+    law = law.before_recalibration
     own = next((each.cells.subgroups for each in levels if each.cells is not None), None)
     if own is not None and not isinstance(X, Coded):
         X = law.draws.encode(X, ignore_extra=ignore_extra, subgroups=own)

@@ -186,6 +186,9 @@ def density(law: Law, coded: Coded, num_draws: int) -> dict[str, Any]:
             values[:, :, 0].reshape(-1)[alike]
             for values in (law.f(coded, num_draws), law.noise(coded, num_draws))
         )
+        if law.recalibration is not None:
+            own = law.outcome_law(coded)
+            return np.exp([own.log_density(np.array([each]))[0] for each in x])
         if transform is None:
             return _mixture(x, learnt, noise, shape)
         with np.errstate(invalid="ignore"):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sampler.array_types import Bools, Floats
 from sampler.posterior.assessment.conformal import (
+    conformity,
     least_probabilities,
     membership,
     probabilities,
@@ -104,12 +105,14 @@ def score_outcomes(
         if law.classes is None:
             pit[batch], density[batch], error[batch] = _of_numbers(law, part, shares[batch])
             score[batch] = pit[batch]
+            if law.recalibration is not None and law.draws.header.calibration is not None:
+                score[batch] = conformity(law, part)
         else:
             own = _of_classes(law, part, shares[batch])
             pit[batch], score[batch], density[batch], error[batch], best[batch] = own
     half, most = (_inside(law, level, rows, pit, score) | best for level in LEVELS)
     of_classes = law.classes is not None
-    above = np.zeros(count, bool) if of_classes else pit > _middle(law)
+    above = np.zeros(count, bool) if of_classes else score > _middle(law)
     density, error = np.maximum(density, FLOOR), np.minimum(error, CEILING)
     return OutcomeScores(pit, score, density, error, half, most, above)
 
@@ -147,27 +150,25 @@ def _inside(law: Law, level: float, rows: LabelledRows, pit: Floats, score: Floa
     if table is not None and table.rows >= rows_needed(level):
         claim = table.at(level)
         if claim.cells is not None:
-            return _inside_by_subgroup(law, claim, rows, pit, score)
+            return _inside_by_subgroup(law, claim, rows, score)
         if claim.least_probability is not None:
             return np.asarray(score >= claim.least_probability)
         low, high = claim.ends or (0.0, 1.0)
-        return np.asarray((low <= pit) & (pit <= high))
+        return np.asarray((low <= score) & (score <= high))
     if law.classes is not None:
         return np.asarray(pit <= level)
     tail = (1 - level) / 2
     return np.asarray((tail <= pit) & (pit <= 1 - tail))
 
 
-def _inside_by_subgroup(
-    law: Law, claim: CalibratedLevel, rows: LabelledRows, pit: Floats, score: Floats
-) -> Bools:
+def _inside_by_subgroup(law: Law, claim: CalibratedLevel, rows: LabelledRows, score: Floats) -> Bools:
     if law.classes is not None:
         least = least_probabilities(law, rows.coded, claim)
         own = np.minimum(rows.y.astype(np.int64), least.shape[1] - 1)
         return np.asarray(score >= least[np.arange(len(least)), own])
     assert claim.cells is not None
     ends = claim.cells.of_rows(subgroups_of(law, rows.coded, claim.cells.subgroups))
-    return np.asarray((ends[:, 0] <= pit) & (pit <= ends[:, 1]))
+    return np.asarray((ends[:, 0] <= score) & (score <= ends[:, 1]))
 
 
 def _middle(law: Law) -> float:

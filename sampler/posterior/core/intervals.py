@@ -7,10 +7,10 @@ by inverting its distribution function, so equal requests get equal answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ IntervalKind = Literal["credible", "predictive", "calibrated"]
 CALIBRATED: IntervalKind = "calibrated"  # see `sampler.posterior.assessment.conformal`
 KINDS = ("credible", "predictive")
 FEW_DRAWS, FEW_DRAWS_OF = 10, 25  # draws, and of how many one is few, that decide a figure
+SOME_DRAWS = 64  # tell the form of a law, about its mean and in standard deviations, well enough
 FINER = 16  # than the grid: draws of f that are off it are rounded to so much of a step
 FARTHEST_PLACE = 2.0**31 - 1  # from the offset, in such steps
 
@@ -134,6 +135,37 @@ class Lines(NamedTuple):
     terms: Floats
 
 
+class Given(NamedTuple):
+    """Draws of what the model learns at rows, evenly spaced among all.
+
+    `f` and `noise` float64 [row, draw]; the noise also [draw], if it is the same at all rows; `shape` has
+    arrays by draw [draw].
+    """
+
+    f: Floats
+    noise: Floats
+    shape: Shape | None
+    transform: Transform | None
+
+
+class Wrapped(Protocol):
+    """Predictive law of rows that is another than that of the draws."""
+
+    def figures(
+        self,
+        rows: RowIndex,
+        moments: tuple[Floats, Floats],
+        given: Given,
+        tails: Floats,
+        bounds_of: Callable[[RowIndex, Floats], Floats],
+    ) -> tuple[Floats, Floats, Floats]:
+        """Compute mean, sd and bounds [tail, row] of a block of rows.
+
+        `moments` are mean and sd by the draws, of which some are `given`; `bounds_of` has bounds of some rows
+        of the block by tails.
+        """
+
+
 def have_places(largest: float) -> bool:
     """Tell whether draws of f can be rounded to int32 places, given the most steps from the offset."""
     return largest * FINER < FARTHEST_PLACE
@@ -152,6 +184,7 @@ class IntervalFigures:
         self.tails = request.tails
         self._bounds = np.empty((len(self.tails), *shape))
         self.by_few = np.zeros(shape[0], bool)  # rows whose mean or sd a few draws decide
+        self.wrapped: Wrapped | None = None
 
     def put(self, rows: RowIndex, mean: Floats, variance: Floats, bounds: Floats) -> None:
         """Take the figures of a block of rows: mean and variance [row and class], bounds [tail, ..]."""
@@ -187,14 +220,40 @@ class IntervalFigures:
         if predictive:
             variance += np.mean(sigma**2)
         self.sd[rows] = np.sqrt(variance)
-        if len(tails):
+        if predictive:
+            self._of_mixtures(
+                rows, _by_row(sums) if len(tails) or self.wrapped else sums, offset, step, sigma
+            )
+        elif len(tails):
             steps = _by_row(sums)
-            if predictive:
-                bounds = _predictive(steps, step, sigma, tails)
-            else:
-                steps.sort(axis=1)
-                bounds = step * of_sorted(steps, tails)
-            self._bounds[:, rows] = offset + bounds
+            steps.sort(axis=1)
+            self._bounds[:, rows] = offset + step * of_sorted(steps, tails)
+
+    def _of_mixtures(self, rows: RowIndex, steps: Sums, offset: float, step: float, sigma: Floats) -> None:
+        """Compute predictive bounds of rows by steps [row, draw], after mean and sd."""
+
+        def bounds_of(own: RowIndex, tails: Floats) -> Floats:
+            return offset + _predictive(steps[own], step, sigma, tails)
+
+        def given() -> Given:
+            some = _some(len(sigma))
+            return Given(offset + step * steps[:, some].astype(np.float64), sigma[some], None, None)
+
+        self._put(rows, given, bounds_of)
+
+    def _put(
+        self,
+        rows: RowIndex,
+        given: Callable[[], Given],
+        bounds_of: Callable[[RowIndex, Floats], Floats],
+    ) -> None:
+        """Put predictive bounds, and where the law is wrapped mean and sd anew."""
+        if self.wrapped is not None:
+            moments, self.by_few[rows] = (self.mean[rows], self.sd[rows]), False
+            figures = self.wrapped.figures(rows, moments, given(), self.tails, bounds_of)
+            self.mean[rows], self.sd[rows], self._bounds[:, rows] = figures
+        elif len(self.tails):
+            self._bounds[:, rows] = bounds_of(slice(None), self.tails)
 
     def fill_lines(self, rows: RowIndex, sums: Sums, lines: Lines, noise: AlikeNoise) -> None:
         """Compute the predictive figures of a block of rows of sums of trees [draw, row] and lines.
@@ -214,8 +273,7 @@ class IntervalFigures:
         squares = np.maximum(squares - total * total / num_draws, 0.0)
         variance = squares * (step**2 / max(num_draws - 1, 1)) + np.mean(sigma**2)
         self.sd[rows] = np.sqrt(variance)
-        if len(self.tails):
-            self._bounds[:, rows] = offset + _predictive(steps, step / FINER, sigma, self.tails)
+        self._of_mixtures(rows, steps, offset, step / FINER, sigma)
 
     def fill_mixtures(
         self,
@@ -252,12 +310,20 @@ class IntervalFigures:
         variance = mean.var(axis=1, ddof=1) if mean.shape[1] > 1 else np.zeros(len(mean))
         if not predictive or noise is None or sd is None:
             self._bounds[:, rows] = of_draws(mean, None, tails)
-        else:
-            variance += np.mean(sd**2, axis=1)
-            if len(tails):
-                bounds = mixture_bounds(f, noise, tails, shape, alike)
-                self._bounds[:, rows] = bounds if transform is None else transform.inverse(bounds)
-        self.sd[rows] = np.sqrt(variance)
+            self.sd[rows] = np.sqrt(variance)
+            return
+        self.sd[rows] = np.sqrt(variance + np.mean(sd**2, axis=1))
+
+        def bounds_of(own: RowIndex, tails: Floats) -> Floats:
+            bounds = mixture_bounds(f[own], noise[own], tails, shape, alike)
+            return bounds if transform is None else transform.inverse(bounds)
+
+        def given() -> Given:
+            some = _some(f.shape[1])
+            of_some = None if shape is None else shape.map(lambda by_draw: by_draw[some])
+            return Given(f[:, some], noise[:, some], of_some, transform)
+
+        self._put(rows, given, bounds_of)
 
     def fill_probabilities(self, rows: RowIndex, sums: Sums, offset: float, step: float) -> None:
         """Compute the figures of a block of rows with two classes: those of the second's probability.
@@ -280,6 +346,11 @@ class IntervalFigures:
         """Quantiles, in the order of the request."""
         first = 2 * len(self.request.levels)
         return [Quantile(q, self._bounds[first + i]) for i, q in enumerate(self.request.quantiles)]
+
+
+def _some(draws: int) -> slice:
+    """Choose some evenly spaced draws of so many."""
+    return slice(None, None, max(1, draws // SOME_DRAWS))
 
 
 def mixture_bounds(

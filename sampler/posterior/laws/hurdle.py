@@ -182,7 +182,7 @@ class HurdleLaw(NormalLaw):
         """Compute the posterior mean of the outcome's sd at the reference rows, float64 [row]."""
         return np.asarray(self.outcome_sd(self.draws.reference).mean(axis=(0, 1)))
 
-    def outcome_law(  # type: ignore[override]
+    def outcome_law(
         self, coded: Coded, weights: Floats | None = None, num_draws: int | None = None
     ) -> HurdlePredictive:
         """Make the predictive distribution of the outcomes of rows."""

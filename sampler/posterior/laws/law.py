@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial, reduce
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,11 @@ from sampler.posterior.parts.effects import EffectDraws
 from sampler.posterior.parts.forest_to_explain import ForestToExplain
 from sampler.posterior.parts.intercepts import InterceptDraws
 from sampler.posterior.parts.part import LawPart, parts_of
+from sampler.posterior.parts.recalibration import NAME as RECALIBRATION
+from sampler.posterior.parts.recalibration import Recalibrated
 from sampler.posterior.parts.slopes import Slopes
 from sampler.posterior.protocol import ExactSums, Loss, OutcomeLaw
+from sampler.posterior.recalibration.recalibration import Recalibration
 from sampler.posterior.verdict.reasons import noise_prior_reason
 from sampler.posterior.verdict.summary import Summary
 from sampler.posterior.weighting.draw_weights import DrawWeights, EqualWeights
@@ -141,6 +144,38 @@ class Law:
     def effects(self) -> EffectDraws | None:
         """The effect of a treatment; None without one."""
         return self.part(EffectDraws)
+
+    @property
+    def recalibration(self) -> Recalibration | None:
+        """Change of the law of outcomes that the draws make; None without one."""
+        part = self.part(Recalibrated)
+        return None if part is None else part.by
+
+    @property
+    def before_recalibration(self) -> Self:
+        """The law of outcomes that the draws make."""
+        if self.recalibration is None:
+            return self
+        law = copy(self)
+        law.parts = self.adding
+        return law
+
+    def recalibrated(self, by: Recalibration) -> Self:
+        """Return the law recalibrated so, and otherwise as it was."""
+        law = copy(self.before_recalibration)
+        law.draws = copy(self.draws)
+        law.draws.header = replace(self.draws.header, parts={**self.draws.header.parts, RECALIBRATION: by})
+        law.parts = [*law.parts, Recalibrated(by)]
+        return law
+
+    @property
+    def adding(self) -> list[LawPart]:
+        """Parts that add to f, or to what is not known of it."""
+        return [part for part in self.parts if not part.wraps]
+
+    def added_to_mean(self, coded: Coded) -> Floats | float:  # noqa: ARG002
+        """Return what a recalibration adds to the outcome's mean at rows, float64 [row]; 0 without one."""
+        return 0.0
 
     @property
     def in_steps(self) -> bool:

@@ -11,12 +11,25 @@ from numpy.typing import NDArray
 from sampler import interrupt
 from sampler.array_types import Floats
 from sampler.data.encode import Coded
-from sampler.posterior.core.intervals import AlikeNoise, IntervalFigures, Lines, RowIndex, have_places
+from sampler.posterior.core.intervals import (
+    SOME_DRAWS,
+    AlikeNoise,
+    Given,
+    IntervalFigures,
+    Lines,
+    Request,
+    RowIndex,
+    have_places,
+)
 from sampler.posterior.core.row_blocks import by_blocks, draws_by_row
 from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.laws.law import BOUND, BOUND_BY_ROW, BOUND_OF_MIXTURE, Law
 from sampler.posterior.laws.predictive import Predictive
-from sampler.posterior.protocol import ExactSums, Loss
+from sampler.posterior.laws.recalibrated import RecalibratedPredictive
+from sampler.posterior.parts.recalibration import RecalibratedFigures
+from sampler.posterior.protocol import ExactSums, Loss, OutcomeLaw
+from sampler.posterior.recalibration.recalibration import Recalibration
+from sampler.posterior.recalibration.score_table import ScoreTable
 from sampler.posterior.weighting import noise_law
 from sampler.posterior.weighting.student_noise import sd_of
 from sampler.storage.draws import Draws
@@ -42,7 +55,8 @@ class NormalLaw(Law):
     @property
     def exact_sums(self) -> ExactSums | None:
         """Law that sums of outcomes have given the draw; see `Law.exact_sums`."""
-        return "normal" if self.transform is None and self.draws.shape is None else None
+        plain = self.transform is None and self.draws.shape is None and self.recalibration is None
+        return "normal" if plain else None
 
     @property
     def mean_grid(self) -> tuple[float, float] | None:
@@ -74,7 +88,7 @@ class NormalLaw(Law):
 
     def average_of(self, chosen: NDArray[np.int64]) -> Callable[[Coded], Floats] | None:
         """Return a function from copies of rows to draws of f averaged over each, float64 [draw, copy]."""
-        if self.parts or self.transform is not None or not self.ensemble.has_room:
+        if self.adding or self.transform is not None or not self.ensemble.has_room:
             return None
 
         def average(coded: Coded) -> Floats:
@@ -89,6 +103,8 @@ class NormalLaw(Law):
         chosen, used = self.draws.choose(num_draws)
         sigma = np.ascontiguousarray(self.draws.sigma[:, :used]).reshape(-1)
         predictive = figures.request.predictive
+        if predictive and (by := self.recalibration) is not None:
+            figures.wrapped = RecalibratedFigures(by, coded.codes)
         shape = self.draws.shape
         one_normal = shape is None and not self.noise_differs
         transform = self.transform
@@ -96,7 +112,7 @@ class NormalLaw(Law):
         alike = None
         if one_normal and self.knows_all:
             alike = AlikeNoise(sigma, self.offset, self.step)
-        lines = self.slopes if predictive and transform is None and len(self.parts) == 1 else None
+        lines = self.slopes if predictive and transform is None and len(self.adding) == 1 else None
         if alike is None:
             lines = None
         if lines is not None and not have_places(self.ensemble.largest + lines.largest / self.step):
@@ -139,15 +155,56 @@ class NormalLaw(Law):
 
     def outcome_law(
         self, coded: Coded, weights: Floats | None = None, num_draws: int | None = None
-    ) -> Predictive:
+    ) -> OutcomeLaw:
         """Make the predictive distribution of the outcomes of rows with such weights (1 for None)."""
-        return predictive_of(self, coded, weights, num_draws)
+        law = predictive_of(self, coded, weights, num_draws)
+        if (by := self.recalibration) is None:
+            return law
+        return RecalibratedPredictive(law, by, *self._scale_and_table(by, coded, weights))
 
     def sample_outcomes(
         self, coded: Coded, weights: Floats | None, chosen: NDArray[np.int64], rng: np.random.Generator
     ) -> Floats:
         """Draw an outcome of each row from each chosen draw; see `Law.sample_outcomes`."""
-        return sample_outcomes(self, coded, weights, chosen, rng)
+        y = sample_outcomes(self, coded, weights, chosen, rng)
+        if (by := self.recalibration) is None:
+            return y
+        scale, table = self._scale_and_table(by, coded, weights)
+        return np.asarray(table.changed(by, scale, y.T).T)
+
+    def given_draws(self, coded: Coded, weights: Floats | None) -> Predictive:
+        """Make the distribution of the outcomes of rows in each draw, before any recalibration."""
+        return predictive_of(self, coded, weights)
+
+    def moments(self, coded: Coded) -> tuple[Floats, Floats]:
+        """Compute mean and sd of an outcome of weight 1 by the draws, before any recalibration, [row]."""
+        figures = IntervalFigures((coded.num_rows,), Request((), (), "predictive"))
+        with np.errstate(over="ignore", invalid="ignore"):  # beyond the largest float they are infinite
+            self.before_recalibration.fill(figures, coded, None)
+        return figures.mean, figures.sd
+
+    def added_to_mean(self, coded: Coded) -> Floats | float:
+        """Return what a recalibration adds to the outcome's mean at rows; see `Law.added_to_mean`."""
+        if (by := self.recalibration) is None:
+            return 0.0
+        scale, table = self._scale_and_table(by, coded, None)
+        return table.moments(by, scale)[0] - self.moments(coded)[0]
+
+    def _scale_and_table(
+        self, by: Recalibration, coded: Coded, weights: Floats | None
+    ) -> tuple[Floats, ScoreTable]:
+        """Return s of each row, and their quantiles before the recalibration by normal score."""
+        mean, sd = self.moments(coded)
+        chosen = self.draws.choose(None)[0]
+        chosen = chosen[:: max(1, len(chosen) // SOME_DRAWS)]
+        places, shape = self.draws.places(chosen), self.draws.shape
+        f, noise = self.f_of(coded, chosen).T, self.noise_of(coded, chosen).T
+        of_some = None if shape is None else shape.map(lambda by_draw: by_draw[places])
+        scale = by.scale(coded.codes, mean, sd)
+        if weights is not None:
+            noise, lighter = noise / np.sqrt(weights)[:, None], np.mean(noise**2, axis=1) * (1 / weights - 1)
+            sd = np.sqrt(np.maximum(sd**2 + lighter, 0.0))
+        return scale, ScoreTable.of(Given(f, noise, of_some, self.transform), mean, sd)
 
     def outcomes_by_draw(
         self, coded: Coded, y: Floats, weights: Floats | None, chosen: NDArray[np.int64]

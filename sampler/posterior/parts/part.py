@@ -33,6 +33,8 @@ class LawPart:
         Whether it adds whole grid steps to sums of trees at rows of which it knows all.
     knows_all
         Whether there are no rows of which it doesn't know all.
+    wraps
+        Whether it changes the law of outcomes and leaves f as it is.
     not_explained
         Words for what SHAP values leave out.
 
@@ -42,6 +44,7 @@ class LawPart:
     row_work: float = 0
     in_steps: ClassVar[bool] = False
     knows_all: ClassVar[bool] = True
+    wraps: ClassVar[bool] = False
     not_explained: ClassVar[str] = ""
 
     @classmethod

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.special import betainc, ndtr, ndtri
 
-from sampler.array_types import Bools, Floats
+from sampler.array_types import Bools, Floats, Longs
 from sampler.posterior.recalibration.recalibration import KNOTS, LARGEST_SLOPE, LEAST_SLOPE
 from sampler.posterior.recalibration.scale_trees import ScaleTrees
 
@@ -19,14 +21,18 @@ CONTRADICTED = 0.01  # p by which held-out rows contradict left-out training row
 LARGEST_K, MOST_LARGE = 0.7, 0.2  # of Pareto's k, and the share of rows that may have a larger one
 
 
-def learn_scale(z: Floats, features: Floats) -> tuple[ScaleTrees | None, float, float, Floats]:
-    """Learn s(x) from normal scores z [row] of rows with features [feature, row].
+def learn_scale(
+    z: Floats, features: Floats, columns: Longs | None = None
+) -> tuple[ScaleTrees | None, float, float, Floats]:
+    """Learn s(x) from normal scores z [row] of rows with features [feature, row], or some of them by number.
 
     Returns the trees, factor and middle of a `Recalibration`, and the scale of each row by trees fitted to
     the other folds, float64 [row]. There are no trees where a constant scale is as good.
     """
     if len(z) < FEWEST_OF_SCALE:
         return None, 0.0, 0.0, np.ones(len(z))
+    columns = np.arange(len(features)) if columns is None else columns
+    every, features = features, features[columns]
     size = np.log(np.maximum(np.abs(z), LEAST_SIZE))
     folds = np.random.default_rng(len(z)).permutation(len(z)) % FOLDS
     apart = np.empty(len(z))
@@ -41,7 +47,8 @@ def learn_scale(z: Floats, features: Floats) -> tuple[ScaleTrees | None, float, 
     if not differences[best].mean() < -error:
         return None, 0.0, 0.0, np.ones(len(z))
     trees = ScaleTrees.fit(features, size)
-    return trees, FACTORS[best], float(trees.of(features).mean()), np.exp(FACTORS[best] * apart)
+    trees = replace(trees, feature=columns[trees.feature])
+    return trees, FACTORS[best], float(trees.of(every).mean()), np.exp(FACTORS[best] * apart)
 
 
 def _check_loss(size: Floats) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -94,6 +94,10 @@ class Recalibration:
     def inside(self, y: Floats) -> Floats:
         """Shift outcomes of F' and hold them where there are any."""
         return np.asarray(np.clip(y + self.shift, self.low, self.high))
+
+    def shifted(self, shift: float) -> Self:
+        """Return it with so much added to every outcome."""
+        return replace(self, shift=shift)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""

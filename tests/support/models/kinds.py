@@ -14,6 +14,7 @@ import numpy as np
 from sampler import DataError, DataWarning, SettingsError, fit
 from sampler.definitions.data import COLUMN_ROLES, PREDICTED
 from sampler.families import FAMILIES
+from tests.support.models.recalibrations import recalibrated
 
 ROWS, NEW_ROWS = 60, 5
 SEVERAL, SEVERAL_WITH_CLASS = "several", "several-with-class"  # outcomes, in place of a family
@@ -53,6 +54,7 @@ PARTS: dict[str, dict[str, Any]] = {
         "holdout": 0.3,
         "subgroups": [{"name": "low", "where": [{"column": "last", "below": 0.6}]}],
     },
+    "recalibrated": {"recalibrated": True},  # not an argument of `fit`
     **{
         method: {"method": method, "num_trees": None, "prior": None, "num_burnin": 20}
         for method in ("bcart", "bcart-mean-variance", "bcart-wu", "rjhmc-df", "rjhmc-dfi")
@@ -75,6 +77,7 @@ KINDS = (
     *("gaussian+yeo-johnson", "gaussian+monotone", "gaussian+forest", "gaussian+t", "gaussian+t-forest"),
     *("gaussian+mixture", "gaussian+yeo-johnson+forest", "gaussian+groups", "gaussian+slopes+linear"),
     *("gaussian+two-groups+log", "gaussian+calibrated", "gaussian+calibrated-groups", "gaussian+subgroups"),
+    *("gaussian+recalibrated+calibrated", "gaussian+yeo-johnson+forest+recalibrated"),
     *("gaussian+treatment", "gaussian+treatment+weights+linear", "gaussian+arms", "gaussian+dose"),
     *("gaussian+ps-bart", "gaussian+plain", "gaussian+plain-arms", "gaussian+random", "gaussian+propensity"),
     *("gaussian+ps-bart-dose", "gaussian+treatment+log", "gaussian+treatment+forest"),
@@ -187,9 +190,12 @@ class Kind:
 
     def fit(self) -> Any:
         """Fit it."""
+        arguments = self.arguments | {"progress": False}
+        changed = arguments.pop("recalibrated", False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
-            return fit(self.trained_on, self.y, self.weights, progress=False, **self.arguments)
+            posterior = fit(self.trained_on, self.y, self.weights, **arguments)
+        return recalibrated(posterior) if changed else posterior
 
 
 @cache

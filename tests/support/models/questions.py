@@ -17,6 +17,7 @@ from tests.support.models.kinds import ROWS, Kind
 # What is no question: readers and writers, charts of answers, and what needs the rows of the fit themselves.
 NO_QUESTIONS = {
     *("from_blocks", "from_bytes", "save", "plot", "to_arviz", "placebo", "calibrated_by", "with_table"),
+    "recalibrated_by",
     *("law", "origin", "several", "nbytes"),
 }
 DEAR = ("aggregate", "model_card", "score")  # which take twenty times as long as all others together

@@ -10,6 +10,7 @@ from sampler.data.row_flags import as_text
 from sampler.posterior.core.intervals import decided_by_few
 from sampler.posterior.laws.law import Law
 from sampler.posterior.laws.normal import NormalLaw
+from tests.support.models.recalibrations import recalibrated
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
 
@@ -41,12 +42,24 @@ CASES |= {
     "ordinal": ("three", {"family": "ordinal", "levels": ["0", "1", "2"]}, ()),
     "categorical": ("three", {"family": "categorical"}, ()),
     "bcart": ("gaussian", {"method": "bcart"}, ()),
+    "recalibrated": ("gaussian", {"recalibrated": True}, ()),
+    "recalibrated-weights": ("gaussian", {"recalibrated": True}, ("weights",)),
+    "recalibrated-log": ("gaussian", {"recalibrated": True, "transform": "log"}, ()),
+    "recalibrated-t-forest": ("gaussian", {"recalibrated": True, "noise": "t-forest"}, ()),
+    "recalibrated-mixture": ("gaussian", {"recalibrated": True, "noise": "mixture"}, ()),
     "bcart-mean-variance": ("gaussian", {"method": "bcart-mean-variance"}, ()),
 }
-QUICK = ("hurdle-constant-none", "hurdle-forest-log", "gaussian-t-forest-none", "negative-binomial")
+QUICK = (
+    "hurdle-constant-none",
+    "hurdle-forest-log",
+    "gaussian-t-forest-none",
+    "negative-binomial",
+    "recalibrated-t-forest",
+)
 SLOW = (
     "hurdle-t-none", "gaussian-forest-none", "gaussian-constant-log", "gaussian-mixture-none", "poisson",
     "gaussian-groups", "gaussian-event", "ordinal", "bcart-mean-variance", "poisson-treatment",
+    "recalibrated", "recalibrated-log", "recalibrated-t-forest",
 )  # fmt: skip
 TIERS = [
     pytest.param(case, marks=() if case in QUICK else pytest.mark.slow if case in SLOW else pytest.mark.long)
@@ -78,9 +91,12 @@ def made(case):
         "event": [row % 3 > 0 for row in range(ROWS)],
     }
     by_role = {name: more[name] for name in beside}
+    changed = options.get("recalibrated")
+    options = {name: value for name, value in options.items() if name != "recalibrated"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         posterior = fit(X, y, progress=False, **options, **by_role)
+    posterior = recalibrated(posterior) if changed else posterior
     if "treatment" in beside:
         X |= {"treatment": more["treatment"]}
     new = {name: values[:DRAWN] for name, values in X.items()}

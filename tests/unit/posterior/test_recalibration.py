@@ -1,6 +1,7 @@
 """Recalibrated laws: what is learnt from normal scores of outcomes, and the law that follows."""
 
 import json
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,9 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import norm
 
+from sampler import fit
+from sampler.posterior.assessment.labelled_rows import LabelledRows
+from sampler.posterior.assessment.recalibrating import recalibration_of, why_not
 from sampler.posterior.recalibration.learning import (
     LARGEST_K,
     agree,
@@ -18,6 +22,7 @@ from sampler.posterior.recalibration.learning import (
 )
 from sampler.posterior.recalibration.recalibration import Recalibration, features_of
 from sampler.posterior.recalibration.scale_trees import ScaleTrees
+from tests.support.models import kinds
 
 
 def made(n=600, scale=1.0, by_row=0.0, seed=0):
@@ -151,3 +156,77 @@ def test_a_mean_is_shifted_where_chance_does_not_explain_its_error():
     rest = np.random.default_rng(0).normal(size=400)
     assert mean_shift(rest - rest.mean() + 0.1) == 0
     assert mean_shift(rest - rest.mean() + 0.2) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gaussian+recalibrated+calibrated",
+        pytest.param("gaussian+yeo-johnson+forest+recalibrated", marks=pytest.mark.slow),
+    ],
+)
+def test_every_answer_is_of_one_law(name):
+    """Ends, quantiles, distribution, density, scores and totals agree; f and calibrated ends stay."""
+    posterior, kind = kinds.fitted(name), kinds.Kind(name)
+    plain = copy(posterior)
+    plain.law = posterior.law.before_recalibration
+    new, y = kind.new, kind.y
+    answer = posterior.predict(new, level=[0.5, 0.9], quantiles=[0.3])
+    one = posterior.distribution(new)
+    ends = {0.25: answer.intervals[0].lower, 0.95: answer.intervals[1].upper, 0.3: answer.quantiles[0].values}
+    for q, values in ends.items():
+        np.testing.assert_allclose(one.cdf(values), q, atol=1e-7)
+        np.testing.assert_allclose(one.quantile(q), values, atol=1e-6)
+        assert np.all(values != plain.predict(new, level=None, quantiles=[q]).quantiles[0].values)
+    at = np.linspace(0, 1, 2_001)[1:-1]
+    by_quantile = np.array([one.quantile(q) for q in at[::400]])
+    np.testing.assert_array_equal(np.diff(by_quantile, axis=0) > 0, True)
+    step = 1e-5
+    slope = (one.cdf(answer.mean + step) - one.cdf(answer.mean - step)) / (2 * step)
+    np.testing.assert_allclose(one.prob(answer.mean), slope, rtol=1e-3)
+    points = np.linspace(by_quantile[0] - 3, by_quantile[-1] + 3, 801)
+    np.testing.assert_allclose(
+        one.crps(answer.mean),
+        np.trapezoid((one.cdf(points) - (points >= answer.mean)) ** 2, points, axis=0),
+        rtol=0.02,
+    )
+    shown = posterior.density({each: values[1:2] for each, values in new.items()})
+    np.testing.assert_allclose(shown["outcome"][100], one.prob(shown["x"][100])[1])
+    scored = posterior.score(kind.rows, y)
+    pits = posterior.distribution(kind.rows).cdf(y)
+    assert scored["coverage"][2]["coverage"] == np.mean(np.abs(2 * pits - 1) <= 0.9)
+    assert posterior.aggregate(new).mean[0] == pytest.approx(answer.mean.sum())
+    for kept in ["credible", *(["calibrated"] if "+calibrated" in name else [])]:
+        own, before = (each.predict(new, level=0.5, interval=kept) for each in (posterior, plain))
+        np.testing.assert_array_equal(own.lower, before.lower)
+        np.testing.assert_array_equal(own.mean, before.mean)
+    alone = posterior.predict({each: values[3:4] for each, values in new.items()}, level=0.9)
+    assert alone.lower[0] == answer.intervals[1].lower[3]
+    assert alone.sd[0] == answer.sd[3]
+    if "calibrated" not in name.split("+"):
+        assert posterior.extend(1, progress=False).law.recalibration is posterior.law.recalibration
+    assert posterior.discard(1).law.recalibration is not None
+
+
+def test_rows_at_hand_mend_a_fit():
+    """A fit of constant noise holds afterwards what it says of new rows whose noise differs."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(3_000, 3)).round(3)
+    y = 4 * X[:, 0] + rng.standard_t(4, len(X)) * np.exp(2 * X[:, 1] - 1)
+    settings = {"num_trees": 10, "num_chains": 2, "num_burnin": 30, "num_draws": 30, "noise": "constant"}
+    posterior = fit(X[:600], y[:600], progress=False, linear=False, transform="none", **settings)
+    held, training = (LabelledRows.read(posterior.law, X[a:b], y[a:b]) for a, b in ((600, 1_000), (0, 600)))
+    assert why_not(posterior.law, 400) is None
+    assert "89 held-out rows, and it takes 90" in str(why_not(posterior.law, 89))
+    by = recalibration_of(posterior.law, held, training)
+    assert by is not None
+    assert by.trees is not None
+    after = posterior.recalibrated_by(by)
+    scores = [each.score(X[1_000:], y[1_000:]) for each in (posterior, after)]
+    assert scores[1]["crps"] < 0.97 * scores[0]["crps"]
+    assert scores[1]["log_score"] > scores[0]["log_score"] + 0.1
+    assert (
+        abs(scores[1]["coverage"][0]["coverage"] - 0.5)
+        < 0.04
+        < abs(scores[0]["coverage"][0]["coverage"] - 0.5)
+    )

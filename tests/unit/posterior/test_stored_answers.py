@@ -22,6 +22,7 @@ pytestmark = pytest.mark.usefixtures("all_kernels")
 
 QUICK = (
     *("gaussian+slopes+linear", "gaussian+treatment+weights+linear", "gaussian+dose", "gaussian+subgroups"),
+    *("gaussian+yeo-johnson+forest+recalibrated", "gaussian+recalibrated+calibrated"),
     *("probit+treatment+offset", "poisson+exposure+treatment", "zero-inflated-poisson+exposure"),
     *("hurdle+t-forest+linear", "several-with-class", "gaussian+limits", "gaussian+rjhmc-df"),
 )
