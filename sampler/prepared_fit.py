@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampler.data.binning import Grid
-from sampler.data.groupings import Groupings
 from sampler.data.schema import Schema
 from sampler.data.transform import Transform
-from sampler.data.treatment.design import EffectDesign
 from sampler.noise import NoiseChoice
 from sampler.storage.file_dialect import FileDialect
 from sampler.storage.model_header import REFERENCE_ROWS, Header
@@ -33,10 +31,8 @@ class PreparedFit:
     reference_values: NDArray[np.float64] | None = None
     transform: Transform | None = None  # transform T of the outcome; the training data has T(y)
     roles: dict[str, str] = field(default_factory=dict)
-    groupings: Groupings | None = None
     dialect: FileDialect | None = None
     noise_choice: NoiseChoice | None = None
-    effects: EffectDesign | None = None
     others: tuple[bytes, ...] = ()
     parts: Mapping[str, Any] = field(default_factory=dict)
     reference_outcomes: dict[str, NDArray[np.float64]] = field(default_factory=dict)
@@ -48,7 +44,7 @@ class PreparedFit:
 
     def header(self) -> bytes:
         """Encode the header of the model; equal fits give equal bytes."""
-        codes, linear = self.training.codes, self.training.linear
+        codes = self.training.codes
         rows = reference_rows(codes.shape[1])
         header = Header(
             constants=self.training.constants.to_json(),
@@ -57,7 +53,6 @@ class PreparedFit:
             weighted=self.training.weights is not None,
             num_rows=self.training.num_counted,
             typical_weight=self.training.typical_weight,
-            linear=linear.terms if linear else None,
             **{name: getattr(self, name) for name in IN_HEADER},
         )
         return header.to_bytes()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sampler.data.columns import sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
 from sampler.data.linear_terms import LinearTerms, has_no_slope
-from sampler.data.schema import Column
+from sampler.data.schema import Column, Schema
 from sampler.data.table import RawColumn, Table
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 from sampler.families import FAMILIES
@@ -71,6 +71,11 @@ class Groupings:
             slopes,
         )
 
+    @property
+    def needs_values(self) -> bool:
+        """Whether predictions need rows' values before binning: for slopes."""
+        return self.slopes is not None
+
     def to_json(self) -> dict[str, Any]:
         """Return a dict that `from_json` reads exactly."""
         return {
@@ -81,16 +86,14 @@ class Groupings:
         }
 
     @classmethod
-    def from_json(
-        cls, stored: Mapping[str, Any], columns: Sequence[Column], num_reference: int, num_coded: int
-    ) -> Groupings:
-        """Read the groupings of a model with those columns of groups, and that many coded ones.
+    def from_json(cls, stored: Mapping[str, Any], schema: Schema, shape: tuple[int, ...]) -> Groupings:
+        """Read the groupings of a model with those columns, and reference rows of a shape [column, row].
 
         Raises ValueError, KeyError or TypeError.
         """
-        of_slopes = stored.get("slopes")
+        of_slopes, columns = stored.get("slopes"), schema.groups
         groupings = cls(
-            slopes=None if of_slopes is None else LinearTerms.from_json(of_slopes, num_coded),
+            slopes=None if of_slopes is None else LinearTerms.from_json(of_slopes, schema, shape),
             scales=tuple(float(scale) for scale in stored["scales"]),
             rows=tuple(tuple(counts) for counts in stored["rows"]),
             reference=tuple(tuple(places) for places in stored["reference"]),
@@ -100,7 +103,7 @@ class Groupings:
             raise ValueError("it has too many groups, or none")
         if [len(counts) for counts in groupings.rows] != sizes or len(groupings.scales) != len(columns):
             raise ValueError("the figures of its groups don't fit its columns of groups")
-        if [len(places) for places in groupings.reference] != [num_reference] * len(columns):
+        if [len(places) for places in groupings.reference] != [shape[1]] * len(columns):
             raise ValueError("the groups of its reference rows don't fit them")
         whole = [count for counts in groupings.rows for count in counts]
         if not all(type(count) is int and 0 <= count < 2**63 for count in whole):

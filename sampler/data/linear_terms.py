@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -48,6 +48,7 @@ class LinearTerms:
     low: tuple[float, ...]
     high: tuple[float, ...]
     slope_scale: float
+    needs_values: ClassVar[bool] = True  # of rows, before binning
 
     @classmethod
     def choose(cls, design: Design, schema: Schema, sd: float) -> LinearTerms:
@@ -135,8 +136,8 @@ class LinearTerms:
         }
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any], num_columns: int) -> LinearTerms:
-        """Read terms of a model of that many coded columns; raise ValueError, KeyError or TypeError."""
+    def from_json(cls, stored: Mapping[str, Any], schema: Schema, shape: tuple[int, ...]) -> LinearTerms:  # noqa: ARG003
+        """Read terms of a model of `shape` [coded column, ..]; raise ValueError, KeyError or TypeError."""
         lists: dict[str, Any] = {
             field.name: tuple(stored[field.name]) for field in fields(cls) if field.name != "slope_scale"
         }
@@ -144,7 +145,7 @@ class LinearTerms:
         count = len(terms.column)
         if {*map(len, lists.values())} != {count} or not 0 < count <= MOST_TERMS:
             raise ValueError("its linear part has lists of different lengths, or too long ones")
-        if not all(type(column) is int and 0 <= column < num_columns for column in terms.column):
+        if not all(type(column) is int and 0 <= column < shape[0] for column in terms.column):
             raise ValueError("its linear part has terms of columns that don't exist")
         if not all(type(missing) is bool for missing in terms.missing):
             raise ValueError("its linear part doesn't say which terms are of missing values")

@@ -25,7 +25,10 @@ class Part:
     header
         What the header of a model keeps of it: a class with `to_json` and, as a class method,
         `from_json(value, schema, shape)` of the columns and the shape [coded column, row] of the reference
-        rows, which raises ValueError, KeyError or TypeError for anything else.
+        rows, which raises ValueError, KeyError or TypeError for anything else. Where its `needs_values` is
+        true the model needs rows' values before binning.
+    key
+        Where the header has that; empty for "part " and the part's name.
     chain
         What chains of numbers, or of latent ones, draw of it: a class of `sampler.bart.part.ChainPart`.
     law
@@ -40,6 +43,7 @@ class Part:
     setting: Setting | None = None
     design: str = ""
     header: str = ""
+    key: str = ""
     chain: str = ""
     law: str = ""
     cost: str = ""
@@ -49,15 +53,21 @@ class Part:
 # In the order in which a sweep meets them before the mean's trees; after these it meets them in reverse.
 PARTS: dict[str, Part] = {
     "line": Part(
+        header="sampler.data.linear_terms:LinearTerms",
+        key="linear",
         chain="sampler.bart.linear_part:LinearSlopes",
         law="sampler.posterior.parts.slopes:Slopes",
     ),
     "noise": Part(chain="sampler.bart.row_noise:RowNoise"),
     "treatment": Part(
+        header="sampler.data.treatment.design:EffectDesign",
+        key="effects",
         chain="sampler.bart.families.effect_forest:EffectForests",
         law="sampler.posterior.parts.effects:EffectDraws",
     ),
     "groups": Part(
+        header="sampler.data.groupings:Groupings",
+        key="groupings",
         chain="sampler.bart.intercepts:SampledEffects",
         law="sampler.posterior.parts.intercepts:InterceptDraws",
     ),

@@ -32,7 +32,7 @@ from sampler.data.splits.copies import copied_rows, copies_in_words
 from sampler.data.splits.resemblance import undeclared
 from sampler.data.table import Table
 from sampler.data.transform import Transform
-from sampler.data.treatment.design import ROLE
+from sampler.data.treatment.design import ROLE, EffectDesign
 from sampler.data.treatment.reading import arms_of
 from sampler.definitions.data import COLUMN_ROLES, LIMITS, OF_LIKELIHOOD
 from sampler.definitions.design import Design
@@ -55,7 +55,7 @@ from sampler.preparation.propensity import effect_prior, effect_sd, num_codes_of
 from sampler.prepared_fit import PreparedFit, reference_rows
 from sampler.prior import Constants, estimate_sigma, outcome_sd
 from sampler.settings import Settings
-from sampler.storage.model_header import OUTCOME
+from sampler.storage.model_header import OUTCOME, need_values
 from sampler.training import GroupTraining, LinearTraining, Training, room_for_codes
 
 MAX_COLUMNS = 32_767  # coded columns; prediction stores their indices in 16 bits
@@ -179,8 +179,9 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
                 constants = load_code(place)(constants, outcome, numbers)
         scale = 1.0 if FAMILIES[settings.family].has_latent_outcomes else outcome_sd(expected, weight)
         terms = LinearTerms.of_columns(design, schema, planned.slopes, scale)
-        index = planned.group_index
-        groupings = Groupings.of(planned.groups, index, scale, places, terms) if grouped else None
+        groupings = (
+            Groupings.of(planned.groups, planned.group_index, scale, places, terms) if grouped else None
+        )
         kind = FAMILIES[settings.family].target
         effects = None if arms is None else replace(arms.design, sd=effect_sd(expected, weight, kind))
         own = parts_of(PartRows(settings, schema, codes, design, learnt, weight, by_role))
@@ -192,25 +193,26 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
             constants=constants,
             settings=settings,
             linear=linear,
-            groups=None if groupings is None else GroupTraining.of(groupings, index, linear, design),
+            groups=None
+            if groupings is None
+            else GroupTraining.of(groupings, planned.group_index, linear, design),
             limits=limits,
             by_role=by_role,
             effect=effect_prior(effects, schema, counts=kind == "counts"),
             directions=directions_of(settings, schema),
             parts=own.training,
         )
+        facts = {**_facts(linear, groupings, effects), **own.facts}
         return PreparedFit(
             training,
             schema,
             grid,
             [],
             default_grid,
-            design[:, places] if (linear or terms) and point is None else None,
+            design[:, places] if need_values(facts) and point is None else None,
             transform,
             {role: column.name for role, column in rows.roles.items() if role != "weights"},
-            groupings,
-            effects=effects,
-            parts=own.facts,
+            parts=facts,
         )
 
     noise_choice = None
@@ -246,6 +248,14 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         noise_choice=noise_choice,
         reference_outcomes=_outcomes_at(places, outcome, planned),
     )
+
+
+def _facts(
+    linear: LinearTraining | None, groupings: Groupings | None, effects: EffectDesign | None
+) -> dict[str, Any]:
+    """Return what the header keeps of the parts that the encoding makes itself."""
+    every = {"line": linear and linear.terms, "groups": groupings, "treatment": effects}
+    return {name: each for name, each in every.items() if each is not None}
 
 
 def _outcomes_at(

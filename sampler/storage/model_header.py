@@ -32,7 +32,7 @@ from sampler.data.schema import FeatureKind, Schema
 from sampler.data.transform import Transform
 from sampler.data.treatment.design import ROLE, TWO, EffectDesign
 from sampler.definitions.data import CENSORING, COLUMN_ROLES, LIMITS, OF_LIKELIHOOD, PREDICTED
-from sampler.definitions.parts import code_of_parts
+from sampler.definitions.parts import PARTS, code_of_parts
 from sampler.definitions.several import MAX_OUTCOMES
 from sampler.engines import load_code
 from sampler.errors import PackedError
@@ -77,9 +77,9 @@ class Header:
         Training rows that have a weight; None in models made before it was kept.
     typical_weight
         Geometric mean of these rows' weights; None without weights, and in models made before it was kept.
-    linear, reference_values
-        Terms of a linear part, and the values of the reference rows before binning, float64 [coded column,
-        row]; None without one. The values are there for slopes that differ by group too.
+    reference_values
+        Values of the reference rows before binning, float64 [coded column, row], of a model with a linear
+        part, or with slopes that differ by group; None of others.
     reference_outcomes
         Outcomes of the reference rows (indices of classes), and what else their likelihood needs, float64
         [row], by role; empty in models made before they were kept.
@@ -87,19 +87,15 @@ class Header:
         Transform of the outcome; None where the model is of the outcome itself.
     calibration
         Table by which intervals are calibrated; None without one.
-    groupings
-        Facts of the schema's columns of groups; None without any.
     dialect
         Dialect of the file of the training rows; None where these came as a table, and in models made before
         it was kept.
     noise_choice
         Evidence by which the data chose the kind of noise; None where the settings did.
-    effects
-        How the trees see a treatment; None without one.
     others
         Headers of the further outcomes, encoded, of a model of several; what else is here is the first one's.
     parts
-        Facts of further parts beside the mean's trees, by their names in `sampler.definitions.parts.PARTS`.
+        Facts of the parts beside the mean's trees, by their names in `sampler.definitions.parts.PARTS`.
 
     """
 
@@ -113,18 +109,30 @@ class Header:
     default_grid: list[list[float]] = field(default_factory=list)
     num_rows: int | None = None
     typical_weight: float | None = None
-    linear: LinearTerms | None = None
     reference_values: NDArray[np.float64] | None = None
     reference_outcomes: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     transform: Transform | None = None
     roles: dict[str, str] = field(default_factory=dict)
     calibration: ConformalTable | None = None
-    groupings: Groupings | None = None
     dialect: FileDialect | None = None
     noise_choice: NoiseChoice | None = None
-    effects: EffectDesign | None = None
     others: tuple[bytes, ...] = ()
     parts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def linear(self) -> LinearTerms | None:
+        """Terms of a linear part; None without one."""
+        return self.parts.get("line")
+
+    @property
+    def groupings(self) -> Groupings | None:
+        """Facts of the schema's columns of groups; None without any."""
+        return self.parts.get("groups")
+
+    @property
+    def effects(self) -> EffectDesign | None:
+        """Design of the columns by which trees see a treatment; None without one."""
+        return self.parts.get("treatment")
 
     @property
     def units(self) -> dict[str, str]:
@@ -176,7 +184,7 @@ class Header:
     @property
     def needs_values(self) -> bool:
         """Whether predictions need rows' values before binning."""
-        return self.linear is not None or (self.groupings is not None and self.groupings.slopes is not None)
+        return need_values(self.parts)
 
     def to_bytes(self) -> bytes:
         """Encode the header; equal headers give equal bytes."""
@@ -192,17 +200,14 @@ class Header:
             **({"default_grid": self.default_grid} if self.default_grid else {}),
             **({} if self.num_rows is None else {"num_rows": self.num_rows}),
             **({} if self.typical_weight is None else {"typical_weight": self.typical_weight}),
-            **({"linear": self.linear.to_json()} if self.linear else {}),
             **({"transform": self.transform.to_json()} if self.transform else {}),
             **self.beside,
             **({"calibration": self.calibration.to_json()} if self.calibration else {}),
-            **({"groupings": self.groupings.to_json()} if self.groupings else {}),
             **({"censoring": self.censoring} if self.censoring else {}),
             **({} if self.dialect is None else {"dialect": self.dialect.to_json()}),
             **({} if self.noise_choice is None else {"noise_choice": self.noise_choice.to_json()}),
-            **({} if self.effects is None else {"effects": self.effects.to_json()}),
             **({"others": [len(other) for other in self.others]} if self.others else {}),
-            **{PART + name: facts.to_json() for name, facts in self.parts.items()},
+            **{PARTS[name].key or PART + name: facts.to_json() for name, facts in self.parts.items()},
         }
         text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         arrays = [cuts.astype("<f8").tobytes() for cuts in self.grid.cuts]
@@ -246,7 +251,7 @@ class Header:
         text, arrays = _checked(data, longest_text)
         try:
             fields = json.loads(text)
-            linear, calibration = fields.get("linear"), fields.get("calibration")
+            calibration = fields.get("calibration")
             arrays, others = _others(arrays, fields.get("others", []))
             arrays, in_subgroups = _in_subgroups(arrays, calibration)
             arrays, scores, unit = _scores(arrays, calibration)
@@ -254,18 +259,12 @@ class Header:
             arrays, outcomes = _reference_outcomes(
                 arrays, fields.get("reference_outcomes"), fields["num_reference"], schema.target.levels
             )
+            parts = _parts(fields, schema, (len(fields["num_cuts"]), fields["num_reference"]))
             grid, reference, values = _arrays(
-                arrays,
-                fields["num_cuts"],
-                fields["num_reference"],
-                with_values=linear is not None or "slopes" in fields.get("groupings", {}),
+                arrays, fields["num_cuts"], fields["num_reference"], with_values=need_values(parts)
             )
-            groupings = None
-            if schema.groups or "groupings" in fields:
-                groupings = Groupings.from_json(
-                    fields["groupings"], schema.groups, reference.shape[1], len(grid.cuts)
-                )
             header = cls(
+                parts=parts,
                 schema=schema,
                 grid=grid,
                 constants=dict(fields["constants"]),
@@ -276,7 +275,6 @@ class Header:
                 default_grid=_default_grid(fields.get("default_grid", [])),
                 num_rows=_num_rows(fields.get("num_rows")),
                 typical_weight=_typical_weight(fields.get("typical_weight")),
-                linear=None if linear is None else LinearTerms.from_json(linear, len(grid.cuts)),
                 reference_values=values,
                 reference_outcomes=outcomes,
                 transform=Transform.from_json(fields["transform"]) if "transform" in fields else None,
@@ -291,16 +289,11 @@ class Header:
                     of_classes=bool(schema.target.levels),
                     subgroups=in_subgroups,
                 ),
-                groupings=groupings,
                 dialect=FileDialect.from_json(fields["dialect"]) if "dialect" in fields else None,
                 noise_choice=NoiseChoice.from_json(fields["noise_choice"])
                 if "noise_choice" in fields
                 else None,
-                effects=EffectDesign.from_json(fields["effects"], reference.shape)
-                if "effects" in fields
-                else None,
                 others=others,
-                parts=_parts(fields, schema, reference.shape),
             )
         except PackedError:
             raise
@@ -315,6 +308,11 @@ class Header:
         if len(header.default_grid) not in {0, len(header.schema.columns)}:
             raise PackedError("the model's header can't be read: its default grid doesn't fit its columns")
         return header
+
+
+def need_values(parts: Mapping[str, Any]) -> bool:
+    """Tell whether facts of parts, by name, need rows' values before binning."""
+    return any(getattr(facts, "needs_values", False) for facts in parts.values())
 
 
 def with_counts(header: bytes, *, num_draws: int, num_chains: int) -> bytes:
@@ -356,11 +354,19 @@ def _others(arrays: bytes, sizes: Any) -> tuple[bytes, tuple[bytes, ...]]:
 
 def _parts(fields: Mapping[str, Any], schema: Schema, shape: tuple[int, ...]) -> dict[str, Any]:
     """Decode the facts of parts; raise PackedError for a part that isn't installed."""
-    known = code_of_parts("header")
-    stored = {name.removeprefix(PART): each for name, each in fields.items() if name.startswith(PART)}
-    for name in stored.keys() - known.keys():
-        raise PackedError(f"the model has the part {name!r}, which no installed package has")
-    return {name: resolve_name(known[name]).from_json(each, schema, shape) for name, each in stored.items()}
+    codecs = {PARTS[name].key or PART + name: (name, code) for name, code in code_of_parts("header").items()}
+    for key in fields:
+        if key.startswith(PART) and key not in codecs:
+            name = key.removeprefix(PART)
+            raise PackedError(f"the model has the part {name!r}, which no installed package has")
+    parts = {
+        name: resolve_name(code).from_json(fields[key], schema, shape)
+        for key, (name, code) in codecs.items()
+        if key in fields
+    }
+    if schema.groups and "groups" not in parts:
+        raise ValueError("it has columns of groups without their figures")
+    return parts
 
 
 def _default_grid(grid: Any) -> list[list[float]]:

@@ -42,11 +42,11 @@ def placebo_fit(posterior: Posterior, seed: int = 0, *, progress: bool = False) 
     """
     problem = None if posterior.origin is None else posterior.origin.problem
     check("placebo", posterior.law)
-    if problem is None or problem.effects is None:
+    if problem is None or "treatment" not in problem.parts:
         raise SettingsError(
             "a loaded posterior has no training rows: fit it again", field=None, code="unavailable"
         )
-    training, design = problem.training, problem.effects
+    training, design = problem.training, problem.parts["treatment"]
     codes = training.codes[: len(problem.grid.cuts)]
     columns, own = EffectColumns(design, len(codes)), training.by_role[ROLE]
     drawn_by = design
@@ -58,7 +58,8 @@ def placebo_fit(posterior: Posterior, seed: int = 0, *, progress: bool = False) 
         training, codes=columns.add(codes, treated), by_role={**training.by_role, ROLE: treated}
     )
     design = replace(design, treated=treated[reference_rows(len(treated))])
-    return run(replace(problem, training=shuffled, effects=design), progress=progress)
+    parts = {**problem.parts, "treatment": design}
+    return run(replace(problem, training=shuffled, parts=parts), progress=progress)
 
 
 def drawn_arms(columns: EffectColumns, codes: Codes, own: Floats, rng: np.random.Generator) -> Floats:

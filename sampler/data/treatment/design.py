@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sampler.array_types import Floats
 from sampler.data.binning import Grid
+from sampler.data.schema import Schema
 from sampler.data.treatment.dose import Dose, checked_cuts
 
 KINDS = ("bcf", "ps-bart", "plain")
@@ -166,7 +167,7 @@ class EffectDesign:
         return own
 
     @classmethod
-    def from_json(cls, values: dict[str, Any], shape: tuple[int, ...]) -> EffectDesign:
+    def from_json(cls, values: dict[str, Any], schema: Schema, shape: tuple[int, ...]) -> EffectDesign:  # noqa: ARG003
         """Read and check what `to_json` returned, of a model whose reference rows [column, row] have a shape.
 
         Raises ValueError for what no model has.

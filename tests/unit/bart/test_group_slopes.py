@@ -228,8 +228,9 @@ def test_a_header_of_odd_slopes_is_refused(fitted):
     """Slopes of columns that there are not don't reach a prediction."""
     header = fitted.header
     terms = replace(header.groupings.slopes, column=(99,))
+    odd = {**header.parts, "groups": replace(header.groupings, slopes=terms)}
     with pytest.raises(PackedError, match="terms of columns that don't exist"):
-        Header.from_bytes(replace(header, groupings=replace(header.groupings, slopes=terms)).to_bytes())
+        Header.from_bytes(replace(header, parts=odd).to_bytes())
 
 
 def test_a_level_and_slopes_move_between_line_and_groups():

@@ -297,7 +297,7 @@ def test_what_a_checkpoint_and_a_file_hold_is_checked(fitted):
     header = fitted.header
     odd = replace(header.groupings, reference=((99,) * 200, (0,) * 200))
     with pytest.raises(PackedError, match="groups that don't exist"):
-        Header.from_bytes(replace(header, groupings=odd).to_bytes())
+        Header.from_bytes(replace(header, parts={**header.parts, "groups": odd}).to_bytes())
 
 
 def test_a_level_moves_between_trees_and_intercepts():

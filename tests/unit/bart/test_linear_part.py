@@ -179,7 +179,7 @@ def test_terms_are_standardised_by_the_training_rows():
     assert z[0, 1] == (terms.high[0] - terms.mean[0]) / terms.scale[0]
     assert z[1].tolist() == [1 - terms.mean[1], -terms.mean[1]]
     assert z[2, 0] == (terms.low[2] - terms.mean[2]) / terms.scale[2]
-    assert LinearTerms.from_json(terms.to_json(), 5) == terms
+    assert LinearTerms.from_json(terms.to_json(), None, (5, 0)) == terms
 
 
 def test_ridge_fits_the_line():
@@ -313,7 +313,7 @@ def test_what_a_checkpoint_and_a_file_hold_is_checked():
     with pytest.raises(DataError):
         posterior.extend(5, other, y, progress=False)
     header = posterior.header
-    odd = replace(header, linear=replace(header.linear, column=(0, 1, 2, 3, 99)))
+    odd = replace(header, parts={"line": replace(header.linear, column=(0, 1, 2, 3, 99))})
     with pytest.raises(PackedError, match="terms of columns"):
         Header.from_bytes(odd.to_bytes())
 

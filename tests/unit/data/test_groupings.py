@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sampler.data.groupings import Groupings
-from sampler.data.schema import Column
+from sampler.data.schema import Column, Schema
 
 SITES = Column("site", "category", ["a", "b"])
 YEARS = Column("year", "category", ["2019", "2020", "2021"])
@@ -18,7 +18,7 @@ def stored():
 
 def read(document, columns=(SITES, YEARS)):
     """Read them for a model of two reference rows."""
-    return Groupings.from_json(document, columns, 2, 1)
+    return Groupings.from_json(document, Schema((), SITES, (), (), tuple(columns)), (1, 2))
 
 
 def test_they_are_read_as_written():
