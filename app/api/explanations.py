@@ -1,32 +1,27 @@
 """Explanations of fitted models over HTTP: each route takes a question, and one function answers all."""
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.services.access.keys import PREDICT, READ
 from app.services.explanations import diagnostics
-from app.services.explanations.accumulated_effects import AccumulationBody, AccumulationView
-from app.services.explanations.aggregates import AggregateBody, AggregateView
+from app.services.explanations.accumulated_effects import AccumulationBody
+from app.services.explanations.aggregates import AggregateBody
 from app.services.explanations.comparison import ComparisonView, compare
-from app.services.explanations.contrasts import ContrastBody, ContrastView
-from app.services.explanations.convergence import GrowthQuery, GrowthView
-from app.services.explanations.densities import DistributionBody, DistributionView
-from app.services.explanations.diagnostics import DiagnosticsQuery, DiagnosticsView, HeldOutView
-from app.services.explanations.effects import EffectsBody, EffectsView
-from app.services.explanations.groups import GroupsQuery, GroupsView
+from app.services.explanations.contrasts import ContrastBody
+from app.services.explanations.convergence import GrowthQuery
+from app.services.explanations.densities import DistributionBody
+from app.services.explanations.diagnostics import DiagnosticsQuery, HeldOutView
+from app.services.explanations.effects import EffectsBody
+from app.services.explanations.groups import GroupsQuery
 from app.services.explanations.guard import Question, explain
-from app.services.explanations.importance import (
-    ImportanceQuery,
-    ImportanceView,
-    InteractionsQuery,
-    InteractionsView,
-)
-from app.services.explanations.joint import JointBody, JointView
-from app.services.explanations.partial_dependence import DependenceBody, DependenceView
-from app.services.explanations.shap_values import ShapBody, ShapView
-from app.services.explanations.survival import SurvivalBody, SurvivalView
+from app.services.explanations.importance import ImportanceQuery, InteractionsQuery
+from app.services.explanations.joint import JointBody
+from app.services.explanations.partial_dependence import DependenceBody
+from app.services.explanations.shap_values import ShapBody
+from app.services.explanations.survival import SurvivalBody
 from app.services.predictions.answers import to_arrow
 from app.web.dependencies import OutcomePredictor, Owner, Reading, TheGate, ThePredictor
 from app.web.errors import responses
@@ -52,8 +47,8 @@ async def answerer_of(
             check_sees_kept_rows(request.scope[KEY])
 
         def work() -> Response:
-            view = explain(predictor, owner, model_id, question)
-            return Response(written(view), media_type="application/json")
+            explained = explain(predictor, owner, model_id, question)
+            return Response(written(explained.shown()), media_type="application/json")
 
         return gate.run(work)
 
@@ -63,27 +58,29 @@ async def answerer_of(
 TheAnswer = Annotated[AnswerQuestion, Depends(answerer_of)]
 
 
-def _asked(path: str, view: type[Any], *statuses: int) -> Callable[[Endpoint], Endpoint]:
+def _asked(path: str, question: type[Question], *statuses: int) -> Callable[[Endpoint], Endpoint]:
     """Register a route that asks about a model: by GET, with query parameters."""
     documented = responses(409, *statuses)
-    register = router.get(path, response_model=view, responses=documented, tags=["explanations"])
+    register = router.get(path, response_model=question.view, responses=documented, tags=["explanations"])
     return lambda endpoint: register(needs(READ)(endpoint))
 
 
-def _asked_of_rows(path: str, view: type[Any], tag: str = "explanations") -> Callable[[Endpoint], Endpoint]:
+def _asked_of_rows(
+    path: str, question: type[Question], tag: str = "explanations"
+) -> Callable[[Endpoint], Endpoint]:
     """Register a route that asks about a model and rows: by POST, with a body."""
     documented = responses(409, 413, 415)
-    register = router.post(path, response_model=view, responses=documented, tags=[tag])
+    register = router.post(path, response_model=question.view, responses=documented, tags=[tag])
     return lambda endpoint: register(needs(PREDICT, body=MAX_JSON_BYTES)(endpoint))
 
 
-@_asked("/diagnostics", DiagnosticsView)
+@_asked("/diagnostics", DiagnosticsQuery)
 async def get_diagnostics(query: Annotated[DiagnosticsQuery, Query()], answer: TheAnswer) -> Response:
     """Return the convergence verdict, R-hat, effective sample sizes, Monte Carlo errors, traces and moves."""
     return await answer(query)
 
 
-@_asked("/groups", GroupsView)
+@_asked("/groups", GroupsQuery)
 async def get_groups(query: Annotated[GroupsQuery, Query()], answer: TheAnswer) -> Response:
     """Return the intercepts, and slopes, of a model's groups, with intervals over draws.
 
@@ -94,7 +91,7 @@ async def get_groups(query: Annotated[GroupsQuery, Query()], answer: TheAnswer) 
     return await answer(query)
 
 
-@_asked("/variable-importance", ImportanceView, 413)
+@_asked("/variable-importance", ImportanceQuery, 413)
 async def get_variable_importance(query: Annotated[ImportanceQuery, Query()], answer: TheAnswer) -> Response:
     """Return how much worse held-out rows are predicted when a feature is shuffled, and shares of the rules.
 
@@ -106,13 +103,13 @@ async def get_variable_importance(query: Annotated[ImportanceQuery, Query()], an
     return await answer(query)
 
 
-@_asked("/interactions", InteractionsView, 413, 422)
+@_asked("/interactions", InteractionsQuery, 413, 422)
 async def get_interactions(query: Annotated[InteractionsQuery, Query()], answer: TheAnswer) -> Response:
     """Return how strongly each two features act together, with intervals over draws."""
     return await answer(query)
 
 
-@_asked_of_rows("/partial-dependence", DependenceView)
+@_asked_of_rows("/partial-dependence", DependenceBody)
 async def compute_partial_dependence(body: DependenceBody, answer: TheAnswer) -> Response:
     """Return how predictions change with one to three features, averaged over the others, with intervals.
 
@@ -122,7 +119,7 @@ async def compute_partial_dependence(body: DependenceBody, answer: TheAnswer) ->
     return await answer(body)
 
 
-@_asked_of_rows("/accumulated-effects", AccumulationView)
+@_asked_of_rows("/accumulated-effects", AccumulationBody)
 async def compute_accumulated_effects(body: AccumulationBody, answer: TheAnswer) -> Response:
     """Return how predictions change with a feature among rows like the data's, with intervals.
 
@@ -172,7 +169,7 @@ async def get_draws(
     return await gate.run(work)
 
 
-@_asked_of_rows("/shap", ShapView)
+@_asked_of_rows("/shap", ShapBody)
 async def compute_shap(body: ShapBody, answer: TheAnswer) -> Response:
     """Return how much each feature moves the prediction of each row, with intervals over draws.
 
@@ -181,7 +178,7 @@ async def compute_shap(body: ShapBody, answer: TheAnswer) -> Response:
     return await answer(body)
 
 
-@_asked_of_rows("/survival", SurvivalView, tag="predictions")
+@_asked_of_rows("/survival", SurvivalBody, tag="predictions")
 async def compute_survival(body: SurvivalBody, answer: TheAnswer) -> Response:
     """Return the survival curves of rows, with credible bands, medians and restricted means.
 
@@ -190,7 +187,7 @@ async def compute_survival(body: SurvivalBody, answer: TheAnswer) -> Response:
     return await answer(body)
 
 
-@_asked_of_rows("/distribution", DistributionView, tag="predictions")
+@_asked_of_rows("/distribution", DistributionBody, tag="predictions")
 async def compute_distribution(body: DistributionBody, answer: TheAnswer) -> Response:
     """Return the predictive distributions of rows: scores of known outcomes, probabilities and quantiles.
 
@@ -199,7 +196,7 @@ async def compute_distribution(body: DistributionBody, answer: TheAnswer) -> Res
     return await answer(body)
 
 
-@_asked_of_rows("/joint", JointView, tag="predictions")
+@_asked_of_rows("/joint", JointBody, tag="predictions")
 async def predict_jointly(body: JointBody, answer: TheAnswer) -> Response:
     """Predict several outcomes of rows together: intervals for all at once, regions, some given the others.
 
@@ -208,7 +205,7 @@ async def predict_jointly(body: JointBody, answer: TheAnswer) -> Response:
     return await answer(body)
 
 
-@_asked_of_rows("/aggregate", AggregateView, tag="predictions")
+@_asked_of_rows("/aggregate", AggregateBody, tag="predictions")
 async def compute_aggregate(body: AggregateBody, answer: TheAnswer) -> Response:
     """Return totals, means or quantiles of sets of rows, with intervals of their own.
 
@@ -218,13 +215,13 @@ async def compute_aggregate(body: AggregateBody, answer: TheAnswer) -> Response:
     return await answer(body)
 
 
-@_asked_of_rows("/contrast", ContrastView)
+@_asked_of_rows("/contrast", ContrastBody)
 async def compute_contrast(body: ContrastBody, answer: TheAnswer) -> Response:
     """Return how predictions differ between two settings of features, by row and on average."""
     return await answer(body)
 
 
-@_asked_of_rows("/effects", EffectsView)
+@_asked_of_rows("/effects", EffectsBody)
 async def compute_effects(body: EffectsBody, answer: TheAnswer) -> Response:
     """Return what a treatment adds to the outcome, of a model fitted with `treatment`.
 
@@ -235,7 +232,7 @@ async def compute_effects(body: EffectsBody, answer: TheAnswer) -> Response:
     return await answer(body)
 
 
-@_asked("/diagnostics/growth", GrowthView)
+@_asked("/diagnostics/growth", GrowthQuery)
 async def get_diagnostics_growth(query: Annotated[GrowthQuery, Query()], answer: TheAnswer) -> Response:
     """Return R-hat and effective sample size of f, sigma and the log-likelihood by draws, also in a fit."""
     return await answer(query)

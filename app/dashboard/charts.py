@@ -5,8 +5,9 @@ the chart.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 from fastapi import APIRouter, Path, Query
@@ -19,17 +20,18 @@ from app.services.errors import InvalidRequestError, NotFoundError
 from app.services.explanations import convergence, densities, diagnostics
 from app.services.explanations.convergence import GrowthQuery
 from app.services.explanations.effects import EffectsBody
-from app.services.explanations.guard import explain
+from app.services.explanations.guard import Explained, explain
 from app.services.explanations.importance import FeatureView, ImportanceQuery
-from app.services.explanations.partial_dependence import CurveInterval, feature_rows
+from app.services.explanations.partial_dependence import feature_rows
 from app.services.explanations.shap_values import reasons_of
 from app.services.explanations.survival import SurvivalBody
 from app.services.outcomes import summary
 from app.web.scopes import GuardedRoute, needs
 from sampler.host.charts import chains, checks, effects, one_row, rankings, reasons, residuals, topologies
-from sampler.host.posteriors import SCALARS, AccumulatedEffects, Interval, PartialDependence
+from sampler.host.posteriors import SCALARS, AccumulatedEffects, PartialDependence
 
 router = APIRouter(prefix="/ui/models/{model_id}", include_in_schema=False, route_class=GuardedRoute)
+Effect = TypeVar("Effect", PartialDependence, AccumulatedEffects)
 
 
 def _of_scalar(name: str, asked: Asked) -> tuple[convergence.ScalarTraces, str]:
@@ -50,7 +52,7 @@ def _ranks(name: str, asked: Asked) -> Picture:
 
 
 def _agreement(asked: Asked) -> Picture:
-    return Picture(chains.growth, [vars(explain(*asked.model, GrowthQuery()))])
+    return Picture(chains.growth, [vars(explain(*asked.model, GrowthQuery()).answer)])
 
 
 def _held_out(asked: Asked) -> Picture:
@@ -107,7 +109,7 @@ def _ranked(features: Sequence[FeatureView]) -> rankings.Ranked:
 
 
 def _permutation(asked: Asked) -> Picture:
-    ranked = explain(*asked.model, ImportanceQuery()).permutation
+    ranked = explain(*asked.model, ImportanceQuery()).shown().permutation
     if ranked is None:
         raise NotFoundError("Only a model with held-out rows has an importance by permutation.")
     unit = diagnostics.unit_of(*asked.model)
@@ -115,7 +117,7 @@ def _permutation(asked: Asked) -> Picture:
 
 
 def _importance(asked: Asked) -> Picture:
-    return Picture(rankings.inclusion, [_ranked(explain(*asked.model, ImportanceQuery()).features)])
+    return Picture(rankings.inclusion, [_ranked(explain(*asked.model, ImportanceQuery()).shown().features)])
 
 
 def _topologies(asked: Asked) -> Picture:
@@ -161,12 +163,8 @@ async def dependence(
 
     def find(asked: Asked) -> Picture:
         of = asked.known.dependence(*asked.model, asked.version, feature or [])
-        effect = PartialDependence(
-            of.features, of.grid, np.array(of.mean), np.array(of.sd), _arrays(of.intervals), of.rows, None,
-            _names(of.classes),
-        )  # fmt: skip
-        rows = [feature_rows(*asked.model, name) for name in of.features]
-        return Picture(effects.dependence, (effect, asked.target, rows))
+        rows = [feature_rows(*asked.model, name) for name in of.answer.features]
+        return Picture(effects.dependence, (_with_classes(of), asked.target, rows))
 
     return await asked.answer(find)
 
@@ -186,16 +184,11 @@ async def treatment(
         body = EffectsBody(by=by or None, arm=arm or None, against=against or None)
         if part == "along":
             of = asked.known.effect_along(*asked.model, asked.version, body)
-            effect = PartialDependence(
-                of.features, of.grid, np.array(of.mean), np.array(of.sd), _arrays(of.intervals), of.rows, None
-            )
-            return Picture(effects.dependence, (effect, "effect", [feature_rows(*asked.model, by)]))
-        view = asked.known.treatment(*asked.model, asked.version, body)
+            return Picture(effects.dependence, (of.answer, "effect", [feature_rows(*asked.model, by)]))
+        found = asked.known.treatment(*asked.model, asked.version, body).answer
         if part == "rows":
-            return Picture(
-                rankings.row_effects, [np.array(each) for each in (view.mean, view.lower, view.upper)]
-            )
-        return Picture(rankings.treatment_effects, (view.averages(), view.difference))
+            return Picture(rankings.row_effects, [found.mean, found.lower, found.upper])
+        return Picture(rankings.treatment_effects, (found.named_estimates(), found.difference))
 
     return await asked.answer(find)
 
@@ -207,12 +200,8 @@ async def accumulated(asked: TheAsked, feature: Annotated[str, Query(max_length=
 
     def find(asked: Asked) -> Picture:
         of = asked.known.accumulated(*asked.model, asked.version, feature)
-        effect = AccumulatedEffects(
-            of.feature, of.grid, np.array(of.mean), _arrays(of.intervals), np.array(of.rows),
-            _names(of.classes),
-        )  # fmt: skip
         rows = feature_rows(*asked.model, feature)
-        return Picture(effects.accumulated, (effect, asked.target, rows))
+        return Picture(effects.accumulated, (_with_classes(of), asked.target, rows))
 
     return await asked.answer(find)
 
@@ -223,11 +212,10 @@ async def reasons_of_rows(asked: TheAsked) -> Response:
     """Return the chart of SHAP values of training rows."""
 
     def find(asked: Asked) -> Picture:
-        explained = asked.known.reasons(*asked.model, asked.version)
+        explained = asked.known.reasons(*asked.model, asked.version).answer
         ranked = reasons_of(explained)
         values = (ranked.values, ranked.lower, ranked.upper)
-        cells = list(zip(*(explained.data or []), strict=True))
-        return Picture(reasons.beeswarm, (explained.features, values, cells, ranked.scale))
+        return Picture(reasons.beeswarm, (explained.names, values, explained.data, ranked.scale))
 
     return await asked.answer(find)
 
@@ -250,16 +238,13 @@ async def survival_curve(asked: TheAsked) -> Response:
     """Return the survival curve of a row: `f0`, `f1`, ... are its values, in the model's order."""
 
     def find(asked: Asked) -> Picture:
-        of = explain(*asked.model, SurvivalBody(rows=[asked.row()]))
+        of = explain(*asked.model, SurvivalBody(rows=[asked.row()])).answer
         curve = [each[0] for each in (of.survival, of.lower, of.upper)]
         return Picture(one_row.survival, (of.times, curve, of.median.value[0], asked.target))
 
     return await asked.answer(find)
 
 
-def _arrays(intervals: Sequence[CurveInterval]) -> list[Interval]:
-    return [Interval(each.level, np.array(each.lower), np.array(each.upper)) for each in intervals]
-
-
-def _names(classes: list[str] | None) -> tuple[str, ...] | None:
-    return None if classes is None else tuple(classes)
+def _with_classes(of: Explained[Effect]) -> Effect:
+    """Return effects with the names of the classes, also of two."""
+    return replace(of.answer, classes=None if of.facts["classes"] is None else tuple(of.facts["classes"]))

@@ -1,19 +1,21 @@
 """Figures of the page of effects and of its charts: computed once, by as many draws as are affordable."""
 
-import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+
 from app.services.errors import Fault, InvalidRequestError, ServiceError, TooLargeError, UnusableDataError
-from app.services.explanations.accumulated_effects import AccumulationBody, AccumulationView
-from app.services.explanations.effects import EffectsBody, EffectsView
+from app.services.explanations.accumulated_effects import AccumulationBody, ExplainedAccumulation
+from app.services.explanations.effects import EffectsBody, ExplainedEffects
 from app.services.explanations.guard import explain, finished
-from app.services.explanations.partial_dependence import DependenceBody, DependenceView
-from app.services.explanations.shap_values import ShapView, SwarmOfRows
+from app.services.explanations.partial_dependence import DependenceBody, ExplainedDependence
+from app.services.explanations.shap_values import ExplainedRows, SwarmOfRows
 from app.services.predictions.posterior_cache import Cache
 from app.services.predictions.predict_rows import Predictor
 
+SMALL = 64  # bytes of a number or a short text
 KEPT_BYTES = 16 * 1024 * 1024
 FEWEST_DRAWS = 10  # of a chain, of which figures are still shown
 T = TypeVar("T")
@@ -35,12 +37,12 @@ class Effects:
 
     def dependence(
         self, predictor: Predictor, owner: str, model_id: str, version: str, features: Sequence[str]
-    ) -> DependenceView:
+    ) -> ExplainedDependence:
         """Compute the partial dependence on one to three features; raises as the service."""
         if not features:
             raise InvalidRequestError(errors=[Fault("features", None, "name one to three features")])
 
-        def of(draws: int | None) -> DependenceView:
+        def of(draws: int | None) -> ExplainedDependence:
             question = DependenceBody(features=list(features), draws=draws)
             return explain(predictor, owner, model_id, question)
 
@@ -49,10 +51,10 @@ class Effects:
 
     def accumulated(
         self, predictor: Predictor, owner: str, model_id: str, version: str, feature: str
-    ) -> AccumulationView:
+    ) -> ExplainedAccumulation:
         """Compute the accumulated effects of a feature; raises as the service."""
 
-        def of(draws: int | None) -> AccumulationView:
+        def of(draws: int | None) -> ExplainedAccumulation:
             return explain(predictor, owner, model_id, AccumulationBody(feature=feature, draws=draws))
 
         key = ("accumulated", owner, model_id, version, predictor.outcome or "", feature)
@@ -60,25 +62,25 @@ class Effects:
 
     def treatment(
         self, predictor: Predictor, owner: str, model_id: str, version: str, asked: EffectsBody
-    ) -> EffectsView:
+    ) -> ExplainedEffects:
         """Compute the effects of a model's treatment; raises as the service."""
         key = ("treatment", owner, model_id, version, asked.by or "", *_ends(asked))
         return self._once(key, lambda: explain(predictor, owner, model_id, asked))
 
     def effect_along(
         self, predictor: Predictor, owner: str, model_id: str, version: str, asked: EffectsBody
-    ) -> DependenceView:
+    ) -> ExplainedDependence:
         """Compute the effect of the model's treatment along a feature; raises as the service."""
         feature, arm, against = asked.by or "", asked.arm, asked.against
 
-        def of(draws: int | None) -> DependenceView:
+        def of(draws: int | None) -> ExplainedDependence:
             question = DependenceBody(features=[feature], draws=draws, of="effect", arm=arm, against=against)
             return explain(predictor, owner, model_id, question)
 
         key = ("effect-along", owner, model_id, version, feature, *_ends(asked))
         return self._once(key, lambda: _of_affordable_draws(predictor, owner, model_id, of))
 
-    def reasons(self, predictor: Predictor, owner: str, model_id: str, version: str) -> ShapView:
+    def reasons(self, predictor: Predictor, owner: str, model_id: str, version: str) -> ExplainedRows:
         """Compute the SHAP values of training rows; raises as the service."""
         key = ("reasons", owner, model_id, version, predictor.outcome or "")
         return self._once(key, lambda: explain(predictor, owner, model_id, SwarmOfRows()))
@@ -90,7 +92,7 @@ class Effects:
         if kept is None:
             # Not by `get`: of two that ask for the same, one may leave, which ends its computation.
             value = compute()
-            kept = Figures(value, len(pickle.dumps(value)))
+            kept = Figures(value, _nbytes(value))
             if version:
                 self._kept.get(name, lambda: kept)
         result: T = kept.value
@@ -101,6 +103,16 @@ def _ends(asked: EffectsBody) -> tuple[str, str]:
     """Name the arms or doses compared as a key does."""
     arm, against = ("" if each is None else str(each) for each in (asked.arm, asked.against))
     return arm, against
+
+
+def _nbytes(value: Any) -> int:
+    """Return about how much memory an answer takes."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if is_dataclass(value) and not isinstance(value, type):
+        value = vars(value)
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return SMALL + sum(map(_nbytes, parts))
 
 
 def if_any(compute: Callable[[], T]) -> T | None:

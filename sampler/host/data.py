@@ -1,6 +1,7 @@
 """Tables, columns, cells and rows."""
 
 from sampler import interrupt
+from sampler.array_types import Axes, Bools, Longs
 from sampler.data import scalars
 from sampler.data.censoring.outcomes import censoring_roles, read_censored, refuse_censoring
 from sampler.data.columns import (
@@ -58,7 +59,9 @@ __all__ = [
     "PLAIN",
     "ROW_LABELS",
     "UNSEEN_LEVEL",
+    "Axes",
     "BlockReader",
+    "Bools",
     "Choice",
     "Coded",
     "Column",
@@ -69,6 +72,7 @@ __all__ = [
     "FileDialect",
     "Flag",
     "GroupKey",
+    "Longs",
     "RawColumn",
     "Rows",
     "Separator",

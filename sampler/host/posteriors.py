@@ -31,20 +31,17 @@ from sampler.posterior.results.aggregates import Aggregate
 from sampler.posterior.results.card_document import ModelCard
 from sampler.posterior.results.columns import by_class, percent, without_infinity
 from sampler.posterior.results.comparison import ModelComparison
-from sampler.posterior.results.effects import AccumulatedEffects, FeatureRows, PartialDependence
+from sampler.posterior.results.contrasts import Contrast, ContrastEstimate
+from sampler.posterior.results.effects import AccumulatedEffects, FeatureRows, Ice, PartialDependence
+from sampler.posterior.results.interactions import Interactions
 from sampler.posterior.results.prediction import Errors, are_finite, prediction_columns
-from sampler.posterior.results.shap_values import moving_most
+from sampler.posterior.results.shap_values import ShapValues, moving_most
+from sampler.posterior.results.survival import Band, SurvivalCurves
 from sampler.posterior.results.treatment_effects import (
-    Balance,
     EffectEstimate,
-    EffectFigure,
-    EffectOfDose,
-    EffectTree,
-    Overlap,
-    Sensitivity,
     TreatmentEffects,
-    averages_of,
 )
+from sampler.posterior.several.results import SeveralPrediction
 from sampler.posterior.several.stored import least_settled, posterior_of, stored_card
 from sampler.posterior.untrusted import read_contents
 from sampler.posterior.verdict.agreement import LIMITS as AGREEMENT_LIMITS
@@ -66,15 +63,16 @@ __all__ = [
     "AccumulatedEffects",
     "Aggregate",
     "AggregateRequest",
-    "Balance",
+    "Band",
+    "Contrast",
+    "ContrastEstimate",
     "EffectEstimate",
-    "EffectFigure",
-    "EffectOfDose",
-    "EffectTree",
     "Errors",
     "FeatureRows",
     "FigureOfSet",
     "GameKind",
+    "Ice",
+    "Interactions",
     "Interval",
     "IntervalKind",
     "Loss",
@@ -83,17 +81,17 @@ __all__ = [
     "OfCredible",
     "OfIntervals",
     "OfPredictions",
-    "Overlap",
     "PartialDependence",
     "ReasonCode",
     "RoutedRows",
-    "Sensitivity",
+    "SeveralPrediction",
+    "ShapValues",
+    "SurvivalCurves",
     "TreatmentEffects",
     "Verdict",
     "accumulation_work",
     "aggregate_work",
     "are_finite",
-    "averages_of",
     "by_class",
     "check_times",
     "contrast_work",

@@ -18,12 +18,10 @@ from app.dashboard.pages.studies import newest_of
 from app.dashboard.studio import TheEffects, prepare_to_draw
 from app.services.access.keys import PREDICT, READ
 from app.services.errors import InvalidRequestError, NotFinishedError
-from app.services.explanations.accumulated_effects import AccumulationView
-from app.services.explanations.convergence import GrowthQuery, GrowthView
-from app.services.explanations.groups import GroupingView, GroupsQuery
+from app.services.explanations.convergence import GrowthQuery
+from app.services.explanations.groups import GroupsQuery
 from app.services.explanations.guard import explain
 from app.services.explanations.importance import ImportanceQuery, InteractionsQuery
-from app.services.explanations.partial_dependence import DependenceView
 from app.services.explanations.shap_values import ReasonsOfRows, reasons_of
 from app.services.studies.stored import StudyView
 from app.web.dependencies import OutcomePredictor, Owner, TheGate
@@ -59,11 +57,11 @@ async def chains(
     model_id = frame["model"].id
     weights = (frame["model"].diagnostics or {}).get("weights")
 
-    def find() -> GrowthView | None:
+    def find() -> Any:
         if weights is not None:
             return None  # weighted particles come all at once: runs are compared instead
         try:
-            return explain(predictor, owner, model_id, GrowthQuery())
+            return explain(predictor, owner, model_id, GrowthQuery()).shown()
         except NotFinishedError:
             return None  # no draws yet
 
@@ -100,11 +98,11 @@ async def features(
     With `pairs` also how strongly each two act together.
     """
     model_id = frame["model"].id
-    ranking, grouped = None, list[GroupingView]()
+    ranking, grouped = None, list[Any]()
     together, refused = None, None
     if frame["model"].state == "succeeded":
-        ranking = await gate.run(lambda: explain(predictor, owner, model_id, ImportanceQuery()))
-        grouped = await gate.run(lambda: explain(predictor, owner, model_id, GroupsQuery()).columns)
+        ranking = await gate.run(lambda: explain(predictor, owner, model_id, ImportanceQuery()).shown())
+        grouped = await gate.run(lambda: explain(predictor, owner, model_id, GroupsQuery()).shown().columns)
         if pairs:
             try:
                 together = await gate.run(lambda: explain(predictor, owner, model_id, InteractionsQuery()))
@@ -116,7 +114,7 @@ async def features(
         "model_features.html",
         **frame,
         importance=ranking,
-        together=together,
+        together=together and together.shown(),
         refused=refused,
         grouped=grouped,
         most_groups=MOST_GROUPS,
@@ -150,17 +148,17 @@ async def effects(
     dependence, along, swarm = None, None, None
     if ready and part is not None:
 
-        def find() -> tuple[list[str], DependenceView | None, AccumulationView | None, ReasonsOfRows | None]:
-            ranked = explain(predictor, owner, model_id, ImportanceQuery())
+        def find() -> tuple[list[str], Any, Any, ReasonsOfRows | None]:
+            ranked = explain(predictor, owner, model_id, ImportanceQuery()).shown()
             listed = [each.name for each in (ranked.permutation or ranked).features]
             wished = chosen or listed[:1]
             asked = (predictor, owner, model_id, version)
-            effect = known.dependence(*asked, wished) if part in ("all", "dependence") else None
+            effect = known.dependence(*asked, wished).shown() if part in ("all", "dependence") else None
             curve, explained = None, None
             if part in ("all", "accumulated") and len(wished) == 1:
-                curve = if_any(lambda: known.accumulated(*asked, wished[0]))
+                curve = if_any(lambda: known.accumulated(*asked, wished[0]).shown())
             if part in ("all", "reasons"):
-                explained = if_any(lambda: reasons_of(known.reasons(*asked)))
+                explained = if_any(lambda: reasons_of(known.reasons(*asked).answer))
             return listed, effect, curve, explained
 
         names, dependence, along, swarm = await gate.run(find)
@@ -194,7 +192,7 @@ async def effects(
     )
 
 
-def _by_point(result: DependenceView) -> list[dict[str, Any]]:
+def _by_point(result: Any) -> list[dict[str, Any]]:
     """Return each point of a grid with its values, and the mean and interval of each class."""
     interval = result.intervals[0]
     shape = [len(points) for points in result.grid]

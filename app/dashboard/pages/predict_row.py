@@ -20,7 +20,7 @@ from app.services.errors import (
 from app.services.explanations.guard import explain
 from app.services.explanations.joint import JointBody
 from app.services.explanations.shap_values import ShapBody
-from app.services.explanations.survival import SurvivalBody, SurvivalView
+from app.services.explanations.survival import SurvivalBody
 from app.services.predictions.options import PredictionOptions
 from app.services.predictions.predict_rows import Predictor, has_row_diagnostics, usual_interval
 from app.services.predictions.row_form import row_form
@@ -135,7 +135,7 @@ def _predicted(
                 values[name] = predictor.predict(owner, model_id, options, sent).to_json()
             if "outcomes" in model.settings and model.state == "succeeded":
                 asked_jointly = JointBody(rows=[values["row"]])
-                values["joint"] = explain(predictor, owner, model_id, asked_jointly)
+                values["joint"] = explain(predictor, owner, model_id, asked_jointly).shown()
             values["reasons"] = _reasons(predictor, owner, model_id, values["row"])
             if any(model.settings.get(role) for role in ("event", "lower", "upper")):
                 values["survival"] = _survival(predictor, owner, model_id, values["row"])
@@ -171,10 +171,10 @@ class Reasons:
     zero: float
 
 
-def _survival(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any]) -> SurvivalView | None:
+def _survival(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any]) -> Any:
     """Return the survival curve of a row; None while the model is fitted, and where it is too much work."""
     try:
-        return explain(predictor, owner, model_id, SurvivalBody(rows=[row]))
+        return explain(predictor, owner, model_id, SurvivalBody(rows=[row])).shown()
     except (NotFinishedError, TooLargeError):
         return None
 
@@ -182,22 +182,20 @@ def _survival(predictor: Predictor, owner: str, model_id: str, row: dict[str, An
 def _reasons(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any]) -> Reasons | None:
     """Explain the prediction of a row; None while the model is fitted, and where it has no such values."""
     try:
-        explained = explain(predictor, owner, model_id, ShapBody(rows=[row]))
+        found = explain(predictor, owner, model_id, ShapBody(rows=[row])).answer
     except (InvalidRequestError, NotFinishedError, TooLargeError):
         return None
-    if explained.classes is not None:
+    if found.classes is not None:
         return None
-    base: Any = explained.base
-    f: Any = explained.f[0]
-    ends: list[Any] = [0.0, *explained.lower[0], *explained.upper[0]]
+    ends = [0.0, *found.lower[0].tolist(), *found.upper[0].tolist()]
     start: float = min(ends)
     width: float = (max(ends) - start) or 1.0
 
     def place(value: float) -> float:
         return 120 * (value - start) / width
 
-    figures: Any = zip(
-        explained.features, explained.values[0], explained.lower[0], explained.upper[0], strict=True
+    figures = zip(
+        found.names, *(each[0].tolist() for each in (found.values, found.lower, found.upper)), strict=True
     )
     reasons = [
         FeatureEffect(name, row[name], mean, low, high, (place(low), place(high) - place(low), place(mean)))
@@ -205,10 +203,10 @@ def _reasons(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any
     ]
     reasons.sort(key=lambda reason: -abs(reason.mean))
     return Reasons(
-        explained.scale,
-        base,
-        f,
-        explained.warnings,
+        found.scale,
+        float(found.base_values),
+        float(found.f[0]),
+        found.warnings,
         reasons[:MOST_REASONS],
         place(0.0),
     )

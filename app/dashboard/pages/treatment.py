@@ -10,7 +10,7 @@ from app.dashboard.pages.models import Frame, framed_as
 from app.dashboard.studio import TheEffects, prepare_to_draw
 from app.services.access.keys import PREDICT
 from app.services.errors import ServiceError
-from app.services.explanations.effects import EffectsBody, EffectsView, names_for_groups
+from app.services.explanations.effects import EffectsBody, ExplainedEffects, names_for_groups
 from app.services.explanations.guard import finished
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.scopes import GuardedRoute, needs
@@ -41,7 +41,7 @@ async def treatment(
     model_id, version = frame["model"].id, frame["drawn"]
     shown: dict[str, Any] = {"effects": None, "averages": {}, "error": None, "names": [], "chosen": by}
 
-    def find() -> EffectsView:
+    def find() -> ExplainedEffects:
         shown["features"], beside = names_for_groups(finished(predictor, owner, model_id)[1])
         shown["names"] = shown["features"] + beside
         shown["chosen"] = by or next(iter(shown["names"]), "")
@@ -56,7 +56,7 @@ async def treatment(
                 raise
             shown["error"] = error
         else:
-            shown |= {"effects": found, "averages": found.averages()}
+            shown |= {"effects": found.shown(), "averages": found.answer.named_estimates()}
     named = {
         name: value for name, value in (("by", shown["chosen"]), ("arm", arm), ("against", against)) if value
     }

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import numpy as np
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
@@ -11,7 +12,7 @@ from app.dashboard import render, snippets
 from app.dashboard.pages.models import Frame, framed_as
 from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError, ServiceError
-from app.services.explanations.contrasts import AverageView, ContrastBody, ContrastView
+from app.services.explanations.contrasts import ContrastBody, ExplainedContrast
 from app.services.explanations.guard import explain
 from app.services.explanations.importance import ImportanceQuery
 from app.services.predictions.predict_rows import Predictor
@@ -111,7 +112,7 @@ def _contrast(
     by: str,
 ) -> Frame:
     """Compute the requested contrast; without a request, that of the most important feature."""
-    ranked = explain(predictor, owner, model_id, ImportanceQuery())
+    ranked = explain(predictor, owner, model_id, ImportanceQuery()).shown()
     names = [each.name for each in (ranked.permutation or ranked).features]
     dataset = frame["dataset"]
     profiles: Profiles = {}
@@ -144,7 +145,7 @@ def _contrast(
         if error.status not in (413, 422):
             raise
         return shown | {"error": error}
-    return shown | {"difference": difference, "averages": _averages(difference)}
+    return shown | {"difference": difference.shown(), "averages": _averages(difference)}
 
 
 def _set_feature(
@@ -178,9 +179,10 @@ def _value(form: RowForm | None, chosen: SetFeature, end: str) -> Any:
         return getattr(chosen, end)
 
 
-def _averages(contrast: ContrastView) -> list[AverageRow]:
+def _averages(explained: ExplainedContrast) -> list[AverageRow]:
     """List the averages, each class where there are several, with bars on one scale."""
-    named: dict[str, AverageView | None] = {
+    contrast = explained.answer
+    named: dict[str, Any] = {
         "These rows": contrast.average,
         "The population they are a sample of": contrast.population,
         "Rows that have the first setting already": contrast.treated,
@@ -190,11 +192,8 @@ def _averages(contrast: ContrastView) -> list[AverageRow]:
     for name, each in named.items():
         if each is None:
             continue
-        several = isinstance(each.mean, list)
-        labels: list[str | None] = list(contrast.classes or []) if several else [None]
-        figures = zip(
-            *(part if several else [part] for part in (each.mean, each.lower, each.upper)), strict=True
-        )
+        labels: list[str | None] = list(contrast.classes or []) if np.ndim(each.mean) else [None]
+        figures = zip(*(np.atleast_1d(part) for part in (each.mean, each.lower, each.upper)), strict=True)
         flat += [(name, label, each.rows, *ends) for label, ends in zip(labels, figures, strict=True)]
     low = min(0.0, *(lower for *_, lower, _ in flat))
     width = (max(0.0, *(upper for *_, upper in flat)) - low) or 1.0

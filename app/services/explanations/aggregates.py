@@ -58,6 +58,7 @@ class AggregateBody(FiguresOfSets, OutcomeQuestion):
     """A request for totals, means or quantiles of sets of rows."""
 
     needs_rows: ClassVar[bool] = True
+    view: ClassVar = AggregateView
 
     rows: RowsInBody | None = Field(default=None, description="The rows, as in predict, without weights.")
     columns: ColumnsInBody | None = Field(

@@ -64,6 +64,7 @@ class GrowthQuery(OutcomeQuestion):
     """A question about the chains by number of draws, of fits too, once every chain has draws."""
 
     of_fits: ClassVar[bool] = True
+    view: ClassVar = GrowthView
 
     def answer(self, model: ExplainedModel) -> GrowthView:
         """Return R-hat and effective sample size, as `convergence.growth` computes them."""

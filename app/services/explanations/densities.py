@@ -52,6 +52,7 @@ class DistributionBody(StrictBody, OutcomeQuestion):
     """A request for predictive distributions."""
 
     needs_rows: ClassVar[bool] = True
+    view: ClassVar = DistributionView
 
     rows: RowsInBody | None = Field(default=None, description="The rows, as in predict, without weights.")
     columns: ColumnsInBody | None = Field(

@@ -1,7 +1,7 @@
 """Diagnostics of a fitted model, its held-out rows, topologies and draws."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, NotRequired
+from typing import Annotated, ClassVar, Literal, NotRequired
 
 import numpy as np
 import pyarrow as pa
@@ -222,6 +222,8 @@ class DiagnosticsView(OutcomeView):
 
 class DiagnosticsQuery(OutcomeQuestion):
     """A question about convergence."""
+
+    view: ClassVar = DiagnosticsView
 
     points: int = Field(default=MAX_POINTS, ge=2, le=MAX_POINTS, description="Points of a trace per chain.")
 

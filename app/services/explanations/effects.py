@@ -1,112 +1,43 @@
 """Effects of a treatment: on average, in groups and for each row, for whom, and how far to trust them."""
 
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from app.services.explanations.guard import ExplainedModel, Question, WorkOf, affordable, check_finite
+from app.services.explanations.guard import (
+    Explained,
+    ExplainedModel,
+    Question,
+    WorkOf,
+    affordable,
+    check_finite,
+)
 from app.services.predictions.rows import Columns
 from app.services.request_bodies import ColumnsInBody, FirstDraws, RowsInBody, Share, StrictBody
-from app.services.views import DrawsPerChain, filled
+from app.services.views import schema_of
 from app.store import datasets as dataset_store
 from app.store.datasets import BLOCK_ROWS
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from sampler import Posterior
-from sampler.host.posteriors import (
-    MOST_GROUPS,
-    Balance,
-    EffectEstimate,
-    EffectFigure,
-    EffectOfDose,
-    EffectTree,
-    Overlap,
-    Sensitivity,
-    TreatmentEffects,
-    averages_of,
-    effects_work,
-    spaced,
-)
+from sampler.host.posteriors import MOST_GROUPS, TreatmentEffects, effects_work, spaced
 
-OfRows = list[float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class EffectsView:
-    """Effects of a treatment, with what must hold for them to be effects."""
-
-    model_id: str
-    draws: DrawsPerChain
-    level: float
-    difference: Annotated[str, Field(description="In words, what is subtracted from what.")]
-    arm: Annotated[str, Field(description="The arm, or dose, whose effect this is; 1 where there are two.")]
-    against: Annotated[str, Field(description="The arm or dose it is compared with; 0 where there are two.")]
-    arms: Annotated[
-        dict[str, EffectEstimate],
-        Field(description="Of several arms, each beside `against`, over the rows that count."),
-    ]
-    dose: Annotated[
-        EffectOfDose | None,
-        Field(description="Of a dose, the effect of a standard deviation of it, and its range."),
-    ]
-    of_dose: Annotated[list[str], Field(description="Sentences on the effect of a dose.")]
-    holds: Annotated[str, Field(description="What must be true for the figures to be effects.")]
-    hidden: Annotated[str, Field(description="How strong a hidden common cause would have to be, in words.")]
-    of: Literal["all", "treated", "untreated"]
-    average: Annotated[EffectEstimate, Field(description="Over the rows that count.")]
-    treated: Annotated[EffectEstimate | None, Field(description="Over those of them that were treated.")]
-    untreated: Annotated[EffectEstimate | None, Field(description="Over those that were not.")]
-    groups: Annotated[
-        dict[str, EffectEstimate], Field(description="Over the rows of each level or quarter of `by`.")
-    ]
-    larger: Annotated[
-        dict[str, dict[str, float]],
-        Field(description="Probability that the average of a group is above that of another, by names."),
-    ]
-    ratio: Annotated[
-        EffectFigure | None,
-        Field(description="Of counts and two classes, the average in one arm divided by that in the other."),
-    ]
-    spread: Annotated[EffectFigure, Field(description="Standard deviation of the effect from row to row.")]
-    tree: Annotated[EffectTree, Field(description="For whom effects are larger.")]
-    overlap: Annotated[
-        Overlap | None, Field(description="Whether rows have comparable rows in the other arm.")
-    ]
-    balance: Annotated[
-        list[Balance],
-        Field(
-            description="How far apart features are in the arms, or how they correlate with the dose; the "
-            "largest first."
-        ),
-    ]
-    sensitivity: Sensitivity
-    mean: Annotated[OfRows, Field(description="Effect on each row.")]
-    lower: OfRows
-    upper: OfRows
-    positive: Annotated[OfRows, Field(description="Probability that a row's effect is above 0.")]
-    is_treated: list[bool]
-    unsupported: Annotated[
-        list[bool], Field(description="Whether a row has no comparable rows in the other arm.")
-    ]
-    propensity: Annotated[
-        OfRows | None,
-        Field(
-            description="Fitted probability of being treated, or expected dose; null where none was fitted."
-        ),
-    ]
-    warnings: list[str]
-
-    def averages(self) -> dict[str, EffectEstimate]:
-        """Name the averages that there are."""
-        return averages_of(self)
+ExplainedEffects = Explained[TreatmentEffects]
 
 
 class EffectsBody(StrictBody, Question):
     """A request for effects of a model's treatment."""
+
+    view: ClassVar = schema_of(
+        TreatmentEffects,
+        "EffectsView",
+        "model_id draws level difference arm against arms dose of_dose holds hidden of average treated "
+        "untreated groups larger ratio spread tree overlap balance sensitivity mean lower upper positive "
+        "is_treated unsupported propensity warnings",
+    )
 
     of: Literal["all", "treated", "untreated"] = Field(default="all", description="Which of the rows count.")
     by: str | None = Field(
@@ -131,14 +62,8 @@ class EffectsBody(StrictBody, Question):
         default=None, description="The rows as lists of values by column name."
     )
 
-    def answer(self, model: ExplainedModel) -> EffectsView:
+    def answer(self, model: ExplainedModel) -> TreatmentEffects:
         """Return the effects, with what must hold for them."""
-        answer = self.result(model)
-        draws = model.draws(self.draws)
-        return filled(EffectsView, answer, model_id=model.head.id, draws=draws)
-
-    def result(self, model: ExplainedModel) -> TreatmentEffects:
-        """Return the effects as the sampler has them; raises its errors, and TooLargeError."""
         posterior, draws = model.posterior, model.draws(self.draws)
         work = partial(effects_work, posterior.law, draws * posterior.num_chains, by=self.by)
         rows, few = model.rows, ""

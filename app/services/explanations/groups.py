@@ -1,7 +1,7 @@
 """Intercepts and slopes of groups beside the trees."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -90,6 +90,8 @@ class GroupsView:
 
 class GroupsQuery(Question):
     """A question about groups."""
+
+    view: ClassVar = GroupsView
 
     level: float = Field(default=0.9, gt=0, lt=1, description="The level of the intervals.")
 

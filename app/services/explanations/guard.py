@@ -5,10 +5,10 @@ and returns the response.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, Field
@@ -18,14 +18,17 @@ from app.services.predictions.predict_rows import Predictor, translating_sampler
 from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import Columns, columns_if_any, columns_of
 from app.services.request_bodies import AskedOutcome
+from app.services.views import facts_of, filled, schema_of
 from app.store.models import ModelHead
 from app.store.tables import SUCCEEDED, Model
 from sampler import Posterior
 from sampler.host.data import interrupt
 from sampler.host.posteriors import MOST_WORK as MOST
+from sampler.host.posteriors import Interval
 
 FEWEST_DRAWS = 200  # of all chains: by fewer an answer isn't given unless they are asked for
 T = TypeVar("T")
+CurveInterval = schema_of(Interval, "CurveInterval", "level lower upper")
 T_co = TypeVar("T_co", covariant=True)
 WorkOf = Callable[[int], float]  # of so many rows, or draws
 
@@ -88,8 +91,12 @@ class ExplainedModel:
 
 
 class Question(BaseModel):
-    """A question about a model, which has succeeded unless the question is of fits too."""
+    """A question about a model, which has succeeded unless the question is of fits too.
 
+    `view` is the schema of its answer over HTTP.
+    """
+
+    view: ClassVar[type[Any]]
     of_fits: ClassVar[bool] = False
     needs_rows: ClassVar[bool] = False  # else, without any, it is about rows that the service keeps
 
@@ -108,6 +115,11 @@ class Question(BaseModel):
         """Answer the question; raises the sampler's errors, and service errors."""
         raise NotImplementedError
 
+    def facts(self, model: ExplainedModel, _answer: Any) -> Mapping[str, Any]:
+        """Return what the view has besides the answer, by name; others of its names are left out."""
+        own = {"classes": model.classes, "draws": model.draws(getattr(self, "draws", None))}
+        return {"model_id": model.head.id, "outcome": model.posterior.schema.target.name} | own
+
 
 class OutcomeQuestion(Question):
     """A question about one outcome of a model."""
@@ -115,9 +127,32 @@ class OutcomeQuestion(Question):
     outcome: AskedOutcome = None
 
 
+@dataclass(frozen=True)
+class Explained(Generic[T]):
+    """An answer about a model, with facts about the model and the question."""
+
+    answer: T
+    facts: Mapping[str, Any]
+    view: type[Any]
+
+    @classmethod
+    def of(cls, question: "Answering[T]", model: ExplainedModel) -> "Explained[T]":
+        """Answer a question about a model; raises as it does."""
+        answer = question.answer(model)
+        if isinstance(answer, OutcomeView):
+            answer = replace(answer, outcome=model.posterior.schema.target.name)
+        facts, view = question.facts(model, answer), question.view
+        return cls(answer, {name: facts[name] for name in facts_of(view) if name in facts}, view)
+
+    def shown(self) -> Any:
+        """Return the answer as its view, with plain lists."""
+        answer = self.answer
+        return answer if isinstance(answer, self.view) else filled(self.view, answer, **self.facts)
+
+
 @dataclass(frozen=True, kw_only=True)
 class OutcomeView:
-    """Answer about one outcome of a model."""
+    """Answer about one outcome of a model, which is its view."""
 
     outcome: Annotated[str | None, Field(description="The outcome that the answer is about.")] = None
 
@@ -127,11 +162,14 @@ class Answering(Protocol[T_co]):
 
     @property
     def of_fits(self) -> bool: ...
+    @property
+    def view(self) -> type[Any]: ...
     def sent_rows(self, max_rows: int) -> Columns | None: ...
     def answer(self, model: ExplainedModel) -> T_co: ...
+    def facts(self, model: ExplainedModel, answer: Any) -> Mapping[str, Any]: ...
 
 
-def explain(predictor: Predictor, owner: str, model: str, question: Answering[T]) -> T:
+def explain(predictor: Predictor, owner: str, model: str, question: Answering[T]) -> Explained[T]:
     """Answer a question about the model with this id, or the one that this name means.
 
     Raises
@@ -149,10 +187,7 @@ def explain(predictor: Predictor, owner: str, model: str, question: Answering[T]
         check_succeeded(head)
     with translating_sampler_errors():
         rows = with_levels(posterior, rows)
-        answer = question.answer(ExplainedModel(predictor, head, posterior, present, rows))
-    if isinstance(answer, OutcomeView):
-        return replace(answer, outcome=posterior.schema.target.name)
-    return answer
+        return Explained.of(question, ExplainedModel(predictor, head, posterior, present, rows))
 
 
 def finished(predictor: Predictor, owner: str, model: str) -> tuple[ModelHead, Posterior]:

@@ -1,8 +1,8 @@
 """Importance of features and interactions of pairs."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -17,11 +17,11 @@ from app.services.explanations.guard import (
 )
 from app.services.explanations.partial_dependence import OF, ModelPart
 from app.services.predictions.rows import Columns
-from app.services.views import DrawsPerChain, filled, of_document
+from app.services.views import DrawsPerChain, lines_of, of_document, schema_of
 from app.store import models as store
 from app.store.engine import session_scope
 from app.store.tables import Model
-from sampler.host.posteriors import H_COLUMNS, H_ROWS, Loss, interactions_work, usage_work
+from sampler.host.posteriors import H_COLUMNS, H_ROWS, Interactions, Loss, interactions_work, usage_work
 
 MOST_FEATURES = 12  # with more features, pairs are not compared: these take about a second of a core
 
@@ -125,6 +125,8 @@ class ImportanceView(OutcomeView):
 class ImportanceQuery(OutcomeQuestion):
     """A question about the importance of features."""
 
+    view: ClassVar = ImportanceView
+
     level: float = Field(
         default=0.9, gt=0, lt=1, description="The level of the intervals of shares and slopes."
     )
@@ -178,52 +180,24 @@ class ImportanceQuery(OutcomeQuestion):
         return of_document(PermutationView, ranked)
 
 
-@dataclass(frozen=True)
-class PairView:
-    """Interaction of two features."""
-
-    features: list[str]
-    strength: Annotated[
-        float,
-        Field(
-            description="Standard deviation over rows of what the joint effect has beyond the two separate "
-            "ones, in units of `scale`."
-        ),
-    ]
-    strength_lower: float
-    strength_upper: float
-    h: Annotated[
-        float, Field(description="Friedman's H: the strength divided by the joint effect's deviation.")
-    ]
-    h_lower: float
-    h_upper: float
-    inclusion: Annotated[
-        float,
-        Field(description="Share of the splits right below a split on another feature that join these two."),
-    ]
-    inclusion_lower: float
-    inclusion_upper: float
-    expected: Annotated[float, Field(description="That share if neighbouring splits were independent.")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class InteractionsView(OutcomeView):
-    """Interactions of each two features, the strongest first."""
-
-    model_id: str
-    level: float
-    draws: Annotated[int, Field(description="Number of draws used for the strength and H, of all chains.")]
-    scale: Annotated[
-        str,
-        Field(
-            description="Scale of the strength in words: the target's, its transform's, or a probability's."
-        ),
-    ]
-    pairs: list[PairView]
+PAIRS = lines_of(
+    Interactions,
+    "PairView",
+    "features=pairs strength strength_lower strength_upper h h_lower h_upper inclusion inclusion_lower "
+    "inclusion_upper expected",
+    "Interaction of two features.",
+)
 
 
 class InteractionsQuery(OutcomeQuestion):
     """A question about pairs of features."""
+
+    view: ClassVar = schema_of(
+        Interactions,
+        "InteractionsView",
+        "outcome model_id level draws=draws scale pairs",
+        pairs=PAIRS,
+    )
 
     feature: list[str] | None = Field(
         default=None, description="At least two features, repeated; default: the ten that most rules use."
@@ -236,14 +210,11 @@ class InteractionsQuery(OutcomeQuestion):
             raise TooLargeError(f"Interactions are of at most {MOST_FEATURES} features at once.")
         return super().sent_rows(max_rows)
 
-    def answer(self, model: ExplainedModel) -> InteractionsView:
+    def answer(self, model: ExplainedModel) -> Interactions:
         """Return the interactions of each two features, by all draws or as many as are affordable."""
         posterior, names = model.posterior, self.feature
         many = len(names) if names is not None else min(H_COLUMNS, len(posterior.schema.columns))
         draws = affordable(
             lambda draws: interactions_work(posterior.law, draws, many, H_ROWS), model.all_draws
         )
-        answer = posterior.interactions(names, level=self.level, max_draws=max(draws, FEWEST_DRAWS))
-        figures = [getattr(answer, field.name).tolist() for field in fields(PairView)[1:]]
-        pairs = [PairView(list(pair), *row) for pair, *row in zip(answer.pairs, *figures, strict=True)]
-        return filled(InteractionsView, answer, model_id=model.head.id, pairs=pairs)
+        return posterior.interactions(names, level=self.level, max_draws=max(draws, FEWEST_DRAWS))

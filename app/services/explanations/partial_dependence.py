@@ -1,14 +1,13 @@
 """Partial dependence on one to three features, and the values that these have."""
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
 from app.services.errors import TooLargeError
-from app.services.explanations.guard import ExplainedModel, OutcomeQuestion, OutcomeView, check_finite
+from app.services.explanations.guard import Explained, ExplainedModel, OutcomeQuestion, check_finite
 from app.services.predictions.posteriors import find
 from app.services.predictions.predict_rows import Predictor
 from app.services.predictions.row_reading import with_levels
@@ -21,70 +20,33 @@ from app.services.request_bodies import (
     StrictBody,
     levels_of,
 )
-from app.services.views import ClassesOfF, DrawsPerChain, filled
+from app.services.views import schema_of
 from app.store import datasets as dataset_store
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from sampler.host.data import MICROSECONDS_A_DAY, days_to_text
 from sampler.host.data import value_as_text as as_text
 from sampler.host.posteriors import MOST_WORK as MOST
-from sampler.host.posteriors import FeatureRows
+from sampler.host.posteriors import FeatureRows, Ice, PartialDependence
 
 RUG = 200  # values of a feature shown below its effect
 MAX_POINTS = 10_000  # grid points in one response
 ICE_ROWS = 50  # rows with individual curves
 ModelPart = Literal["mean", "noise"]
 OF = "The mean of outcomes, or the noise where it differs by row (noise forest): what makes them uncertain."
-Curve = list[float]
-Surface = list[list[float]]
-Solid = list[list[list[float]]]
-Solids = list[Solid]
+schema_of(Ice, "IceView", "rows mean intervals")
 
-
-@dataclass(frozen=True, kw_only=True)
-class CurveInterval:
-    """Equal-tailed intervals at one level, in the shape of the mean."""
-
-    level: float
-    lower: Curve | Surface | Solid | Solids
-    upper: Curve | Surface | Solid | Solids
-
-
-@dataclass(frozen=True, kw_only=True)
-class IceView:
-    """Curves of single rows: [row][point]; for more than two classes [row][point][class]."""
-
-    rows: Annotated[list[int], Field(description="Indices among the rows averaged over, from 0.")]
-    mean: Surface | Solid
-    intervals: list[CurveInterval]
-
-
-@dataclass(frozen=True, kw_only=True)
-class DependenceView(OutcomeView):
-    """Average of f over the rows by grid point: [first][second][third], as many; with classes [..][class]."""
-
-    model_id: str
-    draws: DrawsPerChain
-    classes: ClassesOfF
-    features: list[str]
-    grid: Annotated[
-        list[list[float | str | bool | None]],
-        Field(description="Grid values of each feature; dates in ISO 8601."),
-    ]
-    rows: Annotated[
-        int, Field(description="Number of rows averaged over; fewer than given if the grid is large.")
-    ]
-    mean: Curve | Surface | Solid | Solids
-    sd: Annotated[
-        Curve | Surface | Solid | Solids,
-        Field(description="Posterior standard deviations, in the shape of the mean."),
-    ]
-    intervals: list[CurveInterval]
-    ice: IceView | None
+ExplainedDependence = Explained[PartialDependence]
 
 
 class DependenceBody(StrictBody, OutcomeQuestion):
     """A request for partial dependence."""
+
+    view: ClassVar = schema_of(
+        PartialDependence,
+        "DependenceView",
+        "outcome model_id draws classes features grid rows mean sd intervals ice",
+    )
 
     features: list[str] = Field(min_length=1, max_length=3, description="One to three features.")
     grid: ColumnsInBody | None = Field(
@@ -122,7 +84,7 @@ class DependenceBody(StrictBody, OutcomeQuestion):
             raise TooLargeError(f"A grid has at most {MAX_POINTS} points.")
         return super().sent_rows(max_rows)
 
-    def answer(self, model: ExplainedModel) -> DependenceView:
+    def answer(self, model: ExplainedModel) -> PartialDependence:
         """Return how predictions change with the features, averaged over the others in the rows."""
         posterior = model.posterior
         result = posterior.partial_dependence(
@@ -138,18 +100,7 @@ class DependenceBody(StrictBody, OutcomeQuestion):
             against=self.against,
         )
         check_finite(result.mean, result.sd, *(part for each in result.intervals for part in each))
-        return filled(
-            DependenceView,
-            result,
-            model_id=model.head.id,
-            draws=self.draws or posterior.num_draws,
-            classes=model.classes,
-            intervals=[filled(CurveInterval, each) for each in result.intervals],
-            ice=result.ice
-            and filled(
-                IceView, result.ice, intervals=[filled(CurveInterval, each) for each in result.ice.intervals]
-            ),
-        )
+        return result
 
 
 def feature_rows(predictor: Predictor, owner: str, model: str, feature: str) -> FeatureRows:

@@ -1,5 +1,6 @@
 """SHAP values of rows: how much each feature moves their predictions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar
@@ -11,66 +12,47 @@ from pydantic import Field
 from app.services.errors import TooLargeError
 from app.services.explanations.guard import (
     FEWEST_DRAWS,
+    Explained,
     ExplainedModel,
     OutcomeQuestion,
-    OutcomeView,
     affordable,
     check_finite,
 )
 from app.services.request_bodies import ColumnsInBody, RowsInBody, Share, StrictBody
-from app.services.views import filled
-from sampler.host.posteriors import SHAP_CELLS, GameKind, moving_most, num_figures, shap_work, spaced
+from app.services.views import schema_of
+from sampler.host.posteriors import (
+    SHAP_CELLS,
+    GameKind,
+    ShapValues,
+    moving_most,
+    num_figures,
+    shap_work,
+    spaced,
+)
 
 MAX_CELLS = 300_000  # rows times features (times classes) of one answer
 MAX_DRAWN = SHAP_CELLS  # draws times features of one row, which are in memory at once
-ShapFigure = float | list[float]
-ByFeature = list[list[float]] | list[list[list[float]]]
+Cells = Annotated[
+    list[list[float | str | bool | None]] | None,
+    Field(
+        description="Cells of the training rows that were explained, [row][feature], where the request "
+        "has no rows: each number is the middle of those that the model doesn't tell from it."
+    ),
+]
 
-
-@dataclass(frozen=True, kw_only=True)
-class ShapView(OutcomeView):
-    """SHAP values by row and feature; a row's values and the base add up to its f.
-
-    For more than two classes each number is a list with one for each class.
-    """
-
-    model_id: str
-    draws: Annotated[int, Field(description="Number of draws used, of all chains.")]
-    level: float
-    game: GameKind
-    scale: Annotated[str, Field(description="What the values add up to, in words.")]
-    classes: Annotated[
-        list[str] | None, Field(description="The classes, if each number is a list; else null.")
-    ]
-    features: list[str]
-    base: Annotated[
-        ShapFigure, Field(description="Mean of f over the training rows that were compared with.")
-    ]
-    base_lower: ShapFigure
-    base_upper: ShapFigure
-    f: Annotated[
-        list[float] | list[list[float]],
-        Field(
-            description="Mean of f at each row over the draws used; of all predict's mean, if `scale` is the "
-            "target in its own unit."
-        ),
-    ]
-    values: Annotated[ByFeature, Field(description="Means, [row][feature].")]
-    lower: Annotated[ByFeature, Field(description="Lower ends of the intervals.")]
-    upper: Annotated[ByFeature, Field(description="Upper ends of the intervals.")]
-    data: Annotated[
-        list[list[float | str | bool | None]] | None,
-        Field(
-            description="Cells of the training rows that were explained, [row][feature], where the request "
-            "has no rows: each number is the middle of those that the model doesn't tell from it."
-        ),
-    ]
-    warnings: Annotated[list[str], Field(description="Warnings about the rows.")]
+ExplainedRows = Explained[ShapValues]
 
 
 class ShapBody(StrictBody, OutcomeQuestion):
     """A request for SHAP values."""
 
+    view: ClassVar = schema_of(
+        ShapValues,
+        "ShapView",
+        "outcome model_id draws=draws level game scale classes=classes features=names base=base_values "
+        "base_lower base_upper f values lower upper data warnings",
+        data=Cells,
+    )
     reference_rows: ClassVar[int] = 200  # explained at most where the request has no rows
 
     rows: RowsInBody | None = Field(
@@ -93,7 +75,7 @@ class ShapBody(StrictBody, OutcomeQuestion):
         "many as two seconds of a core allow.",
     )
 
-    def answer(self, model: ExplainedModel) -> ShapView:
+    def answer(self, model: ExplainedModel) -> ShapValues:
         """Return the SHAP values of rows, exact on every draw used, with intervals.
 
         Unless a number is asked for it takes all draws, or as many as are affordable; without rows in the
@@ -126,15 +108,12 @@ class ShapBody(StrictBody, OutcomeQuestion):
             )
         answer = posterior.shap(explained, level=self.level, game=self.game, max_draws=draws)
         check_finite(answer.values, answer.lower, answer.upper)
-        return filled(
-            ShapView,
-            answer,
-            model_id=model.head.id,
-            classes=model.classes if np.ndim(answer.base_values) else None,
-            features=answer.names,
-            base=np.asarray(answer.base_values).tolist(),
-            data=None if rows is not None else [list(row) for row in zip(*answer.data, strict=True)],
-        )
+        return answer
+
+    def facts(self, model: ExplainedModel, answer: ShapValues) -> Mapping[str, Any]:
+        """Return the cells too, of rows that the request doesn't have."""
+        cells = [list(row) for row in zip(*answer.data, strict=True)]
+        return {**super().facts(model, answer), "data": cells if model.rows is None else None}
 
 
 class SwarmOfRows(ShapBody):
@@ -166,11 +145,9 @@ class ReasonsOfRows:
     warnings: list[str]
 
 
-def reasons_of(explained: ShapView) -> ReasonsOfRows:
+def reasons_of(explained: ShapValues) -> ReasonsOfRows:
     """Rank features by the mean size of their values; of several classes take the one that moves most."""
-    values, lower, upper = (
-        np.array(part, float) for part in (explained.values, explained.lower, explained.upper)
-    )
+    values, lower, upper = explained.values, explained.lower, explained.upper
     label = None
     if values.ndim == 3:
         k = moving_most(values)
@@ -179,7 +156,7 @@ def reasons_of(explained: ShapView) -> ReasonsOfRows:
     size = np.abs(values).mean(axis=0)
     beyond = ((lower > 0) | (upper < 0)).sum(axis=0)
     features = [
-        FeatureReasons(explained.features[j], int(j), float(size[j]), int(beyond[j]))
+        FeatureReasons(explained.names[j], int(j), float(size[j]), int(beyond[j]))
         for j in np.argsort(-size, kind="stable")
     ]
     return ReasonsOfRows(explained.scale, label, values, lower, upper, features, explained.warnings)

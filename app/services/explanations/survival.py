@@ -1,6 +1,5 @@
 """Survival curves of rows: the probability that an outcome exceeds each of some times, with bands."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar
 
@@ -9,46 +8,22 @@ from pydantic import Field
 from app.services.errors import TooLargeError
 from app.services.explanations.guard import ExplainedModel, Question, check_finite
 from app.services.request_bodies import ColumnsInBody, RowsInBody, Share, StrictBody
-from app.services.views import filled
-from sampler.host.posteriors import MOST_TIMES, check_times, survival_work
+from app.services.views import schema_of
+from sampler.host.posteriors import MOST_TIMES, Band, SurvivalCurves, check_times, survival_work
 
 MAX_CELLS = 300_000  # rows times times
-
-
-@dataclass(frozen=True, kw_only=True)
-class FigureView:
-    """A figure of each row, with its credible interval."""
-
-    value: list[float]
-    lower: list[float]
-    upper: list[float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SurvivalView:
-    """Survival curves by row, of outcomes that nothing censors."""
-
-    model_id: str
-    level: float
-    times: list[float]
-    survival: Annotated[
-        list[list[float]],
-        Field(description="Probabilities that the outcome is above each time, [row][time]."),
-    ]
-    lower: Annotated[list[list[float]], Field(description="Lower ends of their credible intervals.")]
-    upper: Annotated[list[list[float]], Field(description="Upper ends of their credible intervals.")]
-    median: Annotated[FigureView, Field(description="The time that half of such rows' outcomes exceed.")]
-    restricted_mean: Annotated[
-        FigureView,
-        Field(description="The expected value of the outcome, or of the last time where that is less."),
-    ]
-    warnings: Annotated[list[str], Field(description="Warnings about the rows.")]
+schema_of(Band, "FigureView", "value lower upper")
 
 
 class SurvivalBody(StrictBody, Question):
     """A request for survival curves."""
 
     needs_rows: ClassVar[bool] = True
+    view: ClassVar = schema_of(
+        SurvivalCurves,
+        "SurvivalView",
+        "model_id level times survival lower upper median restricted_mean warnings",
+    )
 
     rows: RowsInBody | None = Field(default=None, description="The rows, as in predict, without weights.")
     columns: ColumnsInBody | None = Field(
@@ -61,7 +36,7 @@ class SurvivalBody(StrictBody, Question):
     )
     level: Share = Field(default=0.9, description="The probability a credible interval holds.")
 
-    def answer(self, model: ExplainedModel) -> SurvivalView:
+    def answer(self, model: ExplainedModel) -> SurvivalCurves:
         """Return the survival curves of the rows."""
         law, count = model.posterior.law, model.num_rows
         times = check_times(law, self.times)
@@ -72,7 +47,6 @@ class SurvivalBody(StrictBody, Question):
                 "or ask for fewer times."
             )
         answer = model.posterior.survival(model.rows, times.tolist(), self.level)
-        bands = {name: getattr(answer, name) for name in ("median", "restricted_mean")}
-        check_finite(*(part for band in bands.values() for part in (band.value, band.lower, band.upper)))
-        figures = {name: filled(FigureView, band) for name, band in bands.items()}
-        return filled(SurvivalView, answer, model_id=model.head.id, **figures)
+        bands = (answer.median, answer.restricted_mean)
+        check_finite(*(part for band in bands for part in (band.value, band.lower, band.upper)))
+        return answer

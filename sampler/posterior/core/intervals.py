@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from sampler.array_types import Floats
+from sampler.array_types import ByPoint, Floats
 from sampler.data.transform import Transform
 from sampler.errors import SettingsError
 from sampler.posterior.kernels.mixture import mixture_quantiles
@@ -37,11 +37,11 @@ FARTHEST_PLACE = 2.0**31 - 1  # from the offset, in such steps
 
 
 class Interval(NamedTuple):
-    """Equal-tailed interval of each row at one level."""
+    """Equal-tailed intervals at one level, in the shape of the mean."""
 
     level: float
-    lower: Floats
-    upper: Floats
+    lower: ByPoint
+    upper: ByPoint
 
 
 class Quantile(NamedTuple):

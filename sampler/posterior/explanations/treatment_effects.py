@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ ALL = ""  # part of all rows, see `Averages`
 class EffectsRequest:
     """Request for effects: the rows that count, what groups them, the intervals' level, what is compared."""
 
-    of: str
+    of: Literal["all", "treated", "untreated"]
     by: str | None
     level: float
     compared: Compared

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sampler.array_types import Floats
+from sampler.array_types import Bools, BoolsByRow, ByClass, ByRowAndClass
 from sampler.data.scalars import cells_to_text
 from sampler.posterior.core.intervals import Interval
 from sampler.posterior.results.answer import RowAnswer, plot
@@ -16,46 +15,26 @@ from sampler.posterior.results.columns import by_class, ends_of
 
 
 class ContrastEstimate(NamedTuple):
-    """Posterior mean and interval of an average contrast, and the number of rows averaged over.
+    """An average contrast with its interval; lists, one number for each class, with more than two classes."""
 
-    Numbers; for more than two classes float64 [class].
-    """
-
-    mean: Any
-    lower: Any
-    upper: Any
-    rows: int
+    mean: ByClass
+    lower: ByClass
+    upper: ByClass
+    rows: Annotated[int, "Number of rows averaged over."]
 
 
 @dataclass(frozen=True, repr=False)
 class Contrast(RowAnswer):
-    """Differences of the regression function between two settings of columns.
+    """Differences of the regression function between two settings, first less second.
 
-    They say how predictions differ. Whether they are effects of changing the columns depends on assumptions
-    that no data can show (docs/contrasts.md).
+    They say how predictions differ; whether they are effects of changing the features depends on assumptions
+    that no data can show.
 
     Attributes
     ----------
-    mean, lower, upper
-        float64 [row], credible; for more than two classes [row, class].
-    average
-        Average over these rows (ATE of the sample); its interval takes the rows as given.
-    population
-        Average over the population that the rows are a sample of; its interval allows for their number, by
-        the Bayesian bootstrap.
-    treated
-        Average over the rows that have the first setting already (ATT); None if there are none.
-    groups
-        Averages over the rows of each level of a column that any row has, in the order of the levels.
     unlike
         For the first and the second setting, bool [row]: whether the training data have no rows like this one
         with the setting.
-    level
-        Probability of the intervals.
-    difference
-        In words, what is subtracted from what: "mpg where origin = 3, minus mpg where origin = 1".
-    warnings
-        Sentences about settings and rows that the data say little about.
     classes
         Names of the classes; None for numbers.
     labels
@@ -65,19 +44,36 @@ class Contrast(RowAnswer):
 
     card = "cards:contrast_card"
 
-    mean: Floats
-    lower: Floats
-    upper: Floats
-    average: ContrastEstimate
-    population: ContrastEstimate
-    treated: ContrastEstimate | None
-    groups: dict[str, ContrastEstimate]
-    unlike: tuple[NDArray[np.bool_], NDArray[np.bool_]]
+    mean: Annotated[ByRowAndClass, "By row, [row] or [row][class]."]
+    lower: ByRowAndClass
+    upper: ByRowAndClass
+    average: Annotated[ContrastEstimate, "Over these rows, which its interval takes as given."]
+    population: Annotated[
+        ContrastEstimate, "Over the population the rows are a sample of; by the Bayesian bootstrap."
+    ]
+    treated: Annotated[
+        ContrastEstimate | None,
+        "Over the rows that have the first setting already; null if there are none.",
+    ]
+    groups: Annotated[dict[str, ContrastEstimate], "Over the rows of each level or quarter of `by`."]
+    unlike: tuple[Bools, Bools]
     level: float
-    difference: str
+    difference: Annotated[str, "In words, what is subtracted from what."]
     warnings: list[str]
     classes: tuple[str, ...] | None = None
     labels: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def unlike_first(
+        self,
+    ) -> Annotated[BoolsByRow, "For each row, whether no training row near the first setting resembles it."]:
+        """Rows that no training row near the first setting resembles."""
+        return self.unlike[0]
+
+    @property
+    def unlike_second(self) -> BoolsByRow:
+        """Rows that no training row near the second setting resembles."""
+        return self.unlike[1]
 
     def named_estimates(self) -> dict[str, ContrastEstimate]:
         """Return the averages with names: of the rows, the population, the treated and the groups."""
@@ -99,9 +95,8 @@ class Contrast(RowAnswer):
     def columns(self) -> dict[str, Any]:
         """Arrange it by name [row] with ``mean``, ``lower_90``, ``upper_90`` and where rows are unlike."""
         figures = {"mean": self.mean} | ends_of([Interval(self.level, self.lower, self.upper)])
-        return by_class(figures, self.classes) | dict(
-            zip(("unlike_first", "unlike_second"), self.unlike, strict=True)
-        )
+        unlike = {"unlike_first": self.unlike_first, "unlike_second": self.unlike_second}
+        return by_class(figures, self.classes) | unlike
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the averages, and those of groups, with matplotlib; return the axes."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sampler.array_types import Floats
+from sampler.array_types import Axes, ByPoint, ByRowAndClass, Floats, Longs
+from sampler.posterior.core.intervals import Interval
 from sampler.posterior.results.answer import Answer
 from sampler.posterior.results.columns import by_class, ends_of
-
-if TYPE_CHECKING:
-    from sampler.posterior.core.intervals import Interval
 
 
 @dataclass(frozen=True)
@@ -31,48 +28,30 @@ class FeatureRows:
 
 @dataclass(frozen=True)
 class Ice:
-    """f at single rows with the feature set to each point: mean and ends, float64 [row, point(, class)].
+    """Curves of single rows: [row][point]; for more than two classes [row][point][class]."""
 
-    `rows` holds their positions among the rows averaged over.
-    """
-
-    rows: NDArray[np.int64]
-    mean: Floats
+    rows: Annotated[Longs, Axes("row"), "Indices among the rows averaged over, from 0."]
+    mean: Annotated[Floats, Axes("row", "point", "class?")]
     intervals: list[Interval]
 
 
 @dataclass(frozen=True, repr=False)
 class PartialDependence(Answer):
-    """Mean and intervals over draws of f averaged over rows, with the features set to each point of a grid.
+    """Average of f over the rows by grid point: [first][second][third], as many; with classes [..][class].
 
     Attributes
     ----------
-    features
-        One to three names.
-    grid
-        Points of each feature: numbers, dates in ISO 8601, booleans, or levels (None: missing).
-    mean
-        float64 [point of the first feature(, of the second(, of the third))]; for more than two classes the
-        probability of each, [.., class].
-    sd
-        Posterior standard deviation, shaped as `mean`.
-    intervals
-        Ends of the intervals, shaped as `mean`, at each requested level.
-    rows
-        Number of rows averaged over.
-    ice
-        Curves of single rows (individual conditional expectation), None unless requested.
     classes
         Names of the classes; None for numbers.
 
     """
 
     features: list[str]
-    grid: list[list[Any]]
-    mean: Floats
-    sd: Floats
+    grid: Annotated[list[list[float | str | bool | None]], "Grid values of each feature; dates in ISO 8601."]
+    mean: ByPoint
+    sd: Annotated[ByPoint, "Posterior standard deviations, in the shape of the mean."]
     intervals: list[Interval]
-    rows: int
+    rows: Annotated[int, "Number of rows averaged over; fewer than given if the grid is large."]
     ice: Ice | None = None
     classes: tuple[str, ...] | None = None
 
@@ -103,30 +82,20 @@ class PartialDependence(Answer):
 
 @dataclass(frozen=True, repr=False)
 class AccumulatedEffects(Answer):
-    """Accumulated local effects of a column, with mean 0 over the rows.
+    """Accumulated local effects by value, [value] or [value][class], with mean 0 over the rows.
 
     Attributes
     ----------
-    feature
-        Name of the column.
-    grid
-        Its values, numbers or dates.
-    mean
-        float64 [value]; for more than two classes [value, class].
-    intervals
-        Ends of the intervals over draws, at each requested level.
-    rows
-        int64 [value - 1]: number of rows between a value and the next, from which its difference is taken.
     classes
         Names of the classes; None for numbers.
 
     """
 
     feature: str
-    grid: list[Any]
-    mean: Floats
+    grid: Annotated[list[float | str], "Values of the feature; dates in ISO 8601."]
+    mean: ByRowAndClass
     intervals: list[Interval]
-    rows: NDArray[np.int64]
+    rows: Annotated[Longs, Axes("step"), "Number of rows between each value and the next."]
     classes: tuple[str, ...] | None = None
 
     def columns(self) -> dict[str, Any]:

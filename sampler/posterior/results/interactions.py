@@ -3,62 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from sampler.array_types import Floats
+from sampler.array_types import Axes, Floats
 from sampler.data.scalars import cells_to_text
 from sampler.posterior.results.answer import Answer, plot
 from sampler.posterior.results.columns import percent
 
+ByPair = Annotated[Floats, Axes("pair")]
+
 
 @dataclass(frozen=True, repr=False)
 class Interactions(Answer):
-    """Pairs of columns, the strongest first.
+    """Interactions of each two features, the strongest first.
 
     Attributes
     ----------
     pairs
-        Names of the two columns.
-    strength, strength_lower, strength_upper
-        float64 [pair]: standard deviation over rows of what the joint effect has beyond the two separate
-        ones, in units of `scale`.
-    h, h_lower, h_upper
-        float64 [pair]: Friedman's H, that standard deviation divided by the joint effect's; 0 for no
-        interaction, 1 for nothing else. It is large by chance where two columns have hardly any effect.
-    inclusion, inclusion_lower, inclusion_upper
-        float64 [pair]: share of the splits right below another one that join these two columns.
-    expected
-        float64 [pair]: that share if the columns of neighbouring splits were independent.
-    level
-        Probability of the intervals.
-    draws
-        Number of draws used for strength and H, of all chains.
+        Names of the two features.
+    h
+        It is 0 for no interaction, 1 for nothing else, and large by chance where two features have hardly any
+        effect.
     draws_without_pairs
-        Number of draws left out of `inclusion`: no split of theirs is below one of another column.
-    scale
-        Scale of the strength, in words: the outcome's, its transform's, or that of a probability.
+        Number of draws left out of `inclusion`: no split of theirs is below one of another feature.
 
     """
 
     card = "cards:pairs_card"
 
     pairs: list[tuple[str, str]]
-    strength: Floats
-    strength_lower: Floats
-    strength_upper: Floats
-    h: Floats
-    h_lower: Floats
-    h_upper: Floats
-    inclusion: Floats
-    inclusion_lower: Floats
-    inclusion_upper: Floats
-    expected: Floats
+    strength: Annotated[
+        ByPair,
+        "Standard deviation over rows of what the joint effect has beyond the two separate ones, in units of "
+        "`scale`.",
+    ]
+    strength_lower: ByPair
+    strength_upper: ByPair
+    h: Annotated[ByPair, "Friedman's H: the strength divided by the joint effect's deviation."]
+    h_lower: ByPair
+    h_upper: ByPair
+    inclusion: Annotated[
+        ByPair, "Share of the splits right below a split on another feature that join these two."
+    ]
+    inclusion_lower: ByPair
+    inclusion_upper: ByPair
+    expected: Annotated[ByPair, "That share if neighbouring splits were independent."]
     level: float
-    draws: int
+    draws: Annotated[int, "Number of draws used for the strength and H, of all chains."]
     draws_without_pairs: int
-    scale: str
+    scale: Annotated[
+        str, "Scale of the strength in words: the target's, its transform's, or a probability's."
+    ]
 
     def columns(self) -> dict[str, Any]:
         """Arrange it by name with one row per pair, the strongest first."""

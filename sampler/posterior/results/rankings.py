@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from sampler.array_types import Floats
+from sampler.array_types import Axes, Floats
 from sampler.data.scalars import cells_to_text, number_to_text
 from sampler.posterior.protocol import Loss
 from sampler.posterior.results.answer import Answer, plot
 from sampler.posterior.results.columns import percent
+
+ByFeature = Annotated[Floats, Axes("feature")]
 
 
 @dataclass(frozen=True, repr=False)
@@ -22,9 +24,9 @@ class Inclusion(Answer):
     card = "cards:ranking_card"
 
     names: list[str]
-    mean: Floats
-    lower: Floats
-    upper: Floats
+    mean: ByFeature
+    lower: ByFeature
+    upper: ByFeature
     level: float
     draws_without_rules: int
 
@@ -50,42 +52,30 @@ class Inclusion(Answer):
 
 @dataclass(frozen=True, repr=False)
 class PermutationImportance(Answer):
-    """Increase of the loss on rows with known outcomes when one feature at a time is shuffled.
-
-    Attributes
-    ----------
-    names
-        The features, in the order of the model.
-    mean, lower, upper
-        float64 [feature]: mean and interval of the increase over draws and permutations.
-    loss
-        "rmse", the root mean square error of the mean by a draw, in units of the outcome; or "log_loss", the
-        mean of minus the log density (of classes and counts: log probability) that a draw gives the outcomes.
-    baseline
-        Mean over draws of that loss with nothing shuffled.
-    level
-        Probability of the interval.
-    rows, draws, permutations
-        Numbers of rows, draws and permutations used.
-    units
-        Number of the groups of these rows, between which features are shuffled that each has one value of;
-        None where rows count.
-
-    """
+    """Increase of the loss on held-out rows when one feature at a time is shuffled."""
 
     card = "cards:ranking_card"
 
     names: list[str]
-    mean: Floats
-    lower: Floats
-    upper: Floats
-    loss: Loss
-    baseline: float
-    level: float
-    rows: int
-    draws: int
+    mean: ByFeature
+    lower: ByFeature
+    upper: ByFeature
+    loss: Annotated[
+        Loss,
+        "`rmse`: root mean square error of a draw's mean outcome, in units of the target. "
+        "`log_loss`: mean of minus the log density (of classes and counts: log probability) that a draw "
+        "gives the outcomes.",
+    ]
+    baseline: Annotated[float | None, "The mean loss of the draws with nothing shuffled."]
+    level: Annotated[float, "The level of the intervals, which are over draws and permutations."]
+    rows: Annotated[int, "Number of held-out rows used, at most 1,000."]
+    draws: Annotated[int, "Number of draws used, of all chains together."]
     permutations: int
-    units: int | None = None
+    units: Annotated[
+        int | None,
+        "Groups of these rows, where new rows are declared to be of other ones: a feature "
+        "with one value in each is shuffled between groups. Null where rows count.",
+    ] = None
 
     @property
     def order(self) -> list[int]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from sampler.array_types import Floats
+from sampler.array_types import Axes, ByClass, ByRowAndClass, Floats
 from sampler.data.scalars import number_to_text
 from sampler.posterior.protocol import GameKind
 from sampler.posterior.results.answer import RowAnswer, plot
@@ -20,52 +20,39 @@ def moving_most(values: Floats) -> int:
     return int(np.argmax(np.abs(values).sum(axis=(0, 1))))
 
 
+ByColumn = Annotated[Floats, Axes("row", "column", "class?")]
+
+
 @dataclass(frozen=True, repr=False)
 class ShapValues(RowAnswer):
-    """SHAP values of rows: means and intervals over draws; a row's values and the base add up to f.
+    """SHAP values by row and feature; a row's values and the base add up to its f.
+
+    For more than two classes each number is a list with one for each class.
 
     Attributes
     ----------
-    names
-        Names of the columns.
-    values, lower, upper
-        float64 [row, column]; for more than two classes [row, column, class].
-    base_values, base_lower, base_upper
-        float64 [], or [class]: f averaged over the background rows.
     data
         The rows as given, a list for each column; of reference rows each number is the middle of those that
         the model doesn't tell from it.
-    level
-        Probability of the intervals.
-    draws
-        Number of draws used, of all chains.
-    game
-        "interventional" or "path-dependent".
-    scale
-        What the values add up to, in words.
-    warnings
-        Warnings about the rows.
-    classes
-        Names of the classes; None for numbers.
     labels
         Labels of the rows (an index of pandas), which `to_pandas` keeps; None for rows without.
 
     """
 
     names: list[str]
-    values: Floats
-    lower: Floats
-    upper: Floats
-    base_values: Floats
-    base_lower: Floats
-    base_upper: Floats
+    values: Annotated[ByColumn, "Means, [row][feature]."]
+    lower: Annotated[ByColumn, "Lower ends of the intervals."]
+    upper: Annotated[ByColumn, "Upper ends of the intervals."]
+    base_values: Annotated[ByClass, "Mean of f over the training rows that were compared with."]
+    base_lower: ByClass
+    base_upper: ByClass
     data: list[list[Any]]
     level: float
-    draws: int
+    draws: Annotated[int, "Number of draws used, of all chains."]
     game: GameKind
-    scale: str
-    warnings: list[str]
-    classes: tuple[str, ...] | None = None
+    scale: Annotated[str, "What the values add up to, in words."]
+    warnings: Annotated[list[str], "Warnings about the rows."]
+    classes: Annotated[tuple[str, ...] | None, "The classes, if each number is a list; else null."] = None
     labels: Any = field(default=None, repr=False, compare=False)
 
     def columns(self) -> dict[str, Any]:
@@ -74,11 +61,14 @@ class ShapValues(RowAnswer):
         return by_class(by_feature, self.classes)
 
     @property
-    def f(self) -> Floats:
-        """Mean of f at each row over these draws, float64 [row], or [row, class]: base plus values.
-
-        Of all stored draws it is what `predict` gives as mean, where f is in the outcome's own unit.
-        """
+    def f(
+        self,
+    ) -> Annotated[
+        ByRowAndClass,
+        "Mean of f at each row over the draws used; of all predict's mean, if `scale` is the target in its "
+        "own unit.",
+    ]:
+        """Mean of f at each row over these draws, float64 [row], or [row, class]: base plus values."""
         return np.asarray(self.base_values + self.values.sum(axis=1))
 
     def waterfall(self, row: int = 0, ax: Any = None) -> Any:

@@ -3,55 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from sampler.array_types import Floats
+from sampler.array_types import Axes, ByRow, Floats
 from sampler.posterior.results.answer import Answer
+
+ByRowAndTime = Annotated[Floats, Axes("row", "time")]
 
 
 @dataclass(frozen=True)
 class Band:
-    """A figure of each row, with the ends of its credible interval, float64 [row]."""
+    """A figure of each row, with its credible interval."""
 
-    value: Floats
-    lower: Floats
-    upper: Floats
+    value: ByRow
+    lower: ByRow
+    upper: ByRow
 
 
 @dataclass(frozen=True, repr=False)
 class SurvivalCurves(Answer):
-    """Survival curves of rows, at the same times.
+    """Survival curves by row, of outcomes that nothing censors.
 
     Attributes
     ----------
-    times
-        float64 [time], increasing.
-    survival, lower, upper
-        Probability that the outcome of a row is above the time, and the ends of its credible interval,
-        float64 [row, time].
-    median
-        The time that half of such rows' outcomes exceed, and its credible interval.
-    restricted_mean
-        The expected value of the outcome, or of the last time where that is less, and its credible interval.
-    level
-        Probability of the intervals.
-    warnings
-        Sentences about the rows.
     labels
         Labels of the rows (an index of pandas), which `to_pandas` keeps; None for rows without.
 
     """
 
-    times: Floats
-    survival: Floats
-    lower: Floats
-    upper: Floats
-    median: Band
-    restricted_mean: Band
+    times: Annotated[Floats, Axes("time")]
+    survival: Annotated[ByRowAndTime, "Probabilities that the outcome is above each time, [row][time]."]
+    lower: Annotated[ByRowAndTime, "Lower ends of their credible intervals."]
+    upper: Annotated[ByRowAndTime, "Upper ends of their credible intervals."]
+    median: Annotated[Band, "The time that half of such rows' outcomes exceed."]
+    restricted_mean: Annotated[
+        Band, "The expected value of the outcome, or of the last time where that is less."
+    ]
     level: float
-    warnings: list[str]
+    warnings: Annotated[list[str], "Warnings about the rows."]
     labels: Any = field(default=None, repr=False, compare=False)
 
     def columns(self) -> dict[str, Any]:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from sampler.array_types import Floats
+from sampler.array_types import BoolsByRow, ByRow
 from sampler.data.scalars import cells_to_text, number_to_text
 from sampler.posterior.core.intervals import Interval
 from sampler.posterior.results.answer import RowAnswer, plot
@@ -197,69 +194,14 @@ class Sensitivity:
     curve: list[tuple[float, float, float, float]]
 
 
-def averages_of(answer: Any) -> dict[str, EffectEstimate]:
-    """Name an answer's averages: of all rows that count, of those in the arms, of groups, of other arms."""
-    named = {"average": answer.average, "treated": answer.treated, "untreated": answer.untreated}
-    found: dict[str, EffectEstimate] = {name: each for name, each in named.items() if each is not None}
-    others = {name: each for name, each in answer.arms.items() if name != answer.arm}
-    named_so = {f"{name} against {answer.against}": each for name, each in others.items()}
-    return {**found, **answer.groups, **named_so}
-
-
 @dataclass(frozen=True, repr=False)
 class TreatmentEffects(RowAnswer):
-    """Effects of a treatment: how much it adds to the outcome.
+    """Effects of a treatment, with what must hold for them to be effects.
 
     Attributes
     ----------
-    difference
-        In words, what is subtracted from what, with the outcome's unit if that is known.
-    arm, against
-        The arms that are compared, by name: "1" and "0" where there are two; of a dose two doses.
-    dose
-        The effect of a dose by a standard deviation of it, and its range; None of arms.
-    arms
-        Average over the rows that count for each arm beside `against`, by name; empty where there are two.
-    holds
-        A sentence on what must be true for these figures to be effects of the treatment.
     of
         Rows that count: "all", "treated" or "untreated".
-    average
-        Average over the rows that count.
-    treated, untreated
-        Averages over those of them in `arm`, and in `against`; None where there are none.
-    groups
-        Averages over the rows of each group that has any.
-    larger
-        Posterior probability that the average of one group is above that of another, by their names.
-    ratio
-        Of counts and of two classes, the average in `arm` divided by that in `against`, over the rows that
-        count; None of numbers.
-    spread
-        Standard deviation of the effect from row to row, in units of the outcome.
-    tree
-        For whom effects are larger.
-    overlap
-        Whether rows have comparable rows in the other arm; None where treatments aren't known.
-    balance
-        How far apart the features are in the two arms, the farthest first; empty without rows of both.
-    sensitivity
-        How strong a hidden common cause would have to be.
-    mean, lower, upper
-        Effect on each row, float64 [row], credible.
-    positive
-        Posterior probability that a row's effect is above 0, float64 [row].
-    is_treated
-        Whether a row was treated (in `arm`), bool [row]; of a dose none.
-    unsupported
-        Whether a row has no comparable rows in the other arm, bool [row].
-    propensity
-        Fitted probability of being treated (of `arm`), or the expected dose, float64 [row]; None where none
-        was fitted.
-    level
-        Probability of the intervals.
-    warnings
-        Sentences about rows that the data say little about.
     labels
         Labels of the rows (an index of pandas), which `to_pandas` keeps; None for rows without.
 
@@ -267,41 +209,61 @@ class TreatmentEffects(RowAnswer):
 
     card = "cards:effects_card"
 
-    difference: str
-    arm: str
-    against: str
-    arms: dict[str, EffectEstimate]
-    dose: EffectOfDose | None
-    holds: str
-    of: str
-    average: EffectEstimate
-    treated: EffectEstimate | None
-    untreated: EffectEstimate | None
-    groups: dict[str, EffectEstimate]
-    larger: dict[str, dict[str, float]]
-    ratio: EffectFigure | None
-    spread: EffectFigure
-    tree: EffectTree
-    overlap: Overlap | None
-    balance: list[Balance]
+    difference: Annotated[str, "In words, what is subtracted from what."]
+    arm: Annotated[str, "The arm, or dose, whose effect this is; 1 where there are two."]
+    against: Annotated[str, "The arm or dose it is compared with; 0 where there are two."]
+    arms: Annotated[
+        dict[str, EffectEstimate], "Of several arms, each beside `against`, over the rows that count."
+    ]
+    dose: Annotated[
+        EffectOfDose | None, "Of a dose, the effect of a standard deviation of it, and its range."
+    ]
+    holds: Annotated[str, "What must be true for the figures to be effects."]
+    of: Literal["all", "treated", "untreated"]
+    average: Annotated[EffectEstimate, "Over the rows that count."]
+    treated: Annotated[EffectEstimate | None, "Over those of them that were treated."]
+    untreated: Annotated[EffectEstimate | None, "Over those that were not."]
+    groups: Annotated[dict[str, EffectEstimate], "Over the rows of each level or quarter of `by`."]
+    larger: Annotated[
+        dict[str, dict[str, float]],
+        "Probability that the average of a group is above that of another, by names.",
+    ]
+    ratio: Annotated[
+        EffectFigure | None,
+        "Of counts and two classes, the average in one arm divided by that in the other.",
+    ]
+    spread: Annotated[EffectFigure, "Standard deviation of the effect from row to row."]
+    tree: Annotated[EffectTree, "For whom effects are larger."]
+    overlap: Annotated[Overlap | None, "Whether rows have comparable rows in the other arm."]
+    balance: Annotated[
+        list[Balance],
+        "How far apart features are in the arms, or how they correlate with the dose; the largest first.",
+    ]
     sensitivity: Sensitivity
-    mean: Floats
-    lower: Floats
-    upper: Floats
-    positive: Floats
-    is_treated: NDArray[np.bool_]
-    unsupported: NDArray[np.bool_]
-    propensity: Floats | None
+    mean: Annotated[ByRow, "Effect on each row."]
+    lower: ByRow
+    upper: ByRow
+    positive: Annotated[ByRow, "Probability that a row's effect is above 0."]
+    is_treated: BoolsByRow
+    unsupported: Annotated[BoolsByRow, "Whether a row has no comparable rows in the other arm."]
+    propensity: Annotated[
+        ByRow | None,
+        "Fitted probability of being treated, or expected dose; null where none was fitted.",
+    ]
     level: float
     warnings: list[str]
     labels: Any = field(default=None, repr=False, compare=False)
 
     def named_estimates(self) -> dict[str, EffectEstimate]:
-        """Return the averages with names: of all rows that count, of the arms and of the groups."""
-        return averages_of(self)
+        """Name the averages: of all rows that count, of those in the arms, of groups, of other arms."""
+        named = {"average": self.average, "treated": self.treated, "untreated": self.untreated}
+        found = {name: each for name, each in named.items() if each is not None}
+        others = {name: each for name, each in self.arms.items() if name != self.arm}
+        named_so = {f"{name} against {self.against}": each for name, each in others.items()}
+        return {**found, **self.groups, **named_so}
 
     @property
-    def hidden(self) -> str:
+    def hidden(self) -> Annotated[str, "How strong a hidden common cause would have to be, in words."]:
         """A sentence on how strong a hidden common cause would have to be."""
         shift, sds = self.sensitivity.shift, self.sensitivity.in_sds
         if shift == 0:
@@ -316,7 +278,7 @@ class TreatmentEffects(RowAnswer):
         )
 
     @property
-    def of_dose(self) -> list[str]:
+    def of_dose(self) -> Annotated[list[str], "Sentences on the effect of a dose."]:
         """Sentences on a dose: its effect by a standard deviation, and whether it is a straight line."""
         if self.dose is None:
             return []

@@ -3,65 +3,62 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sampler.array_types import Floats
+from sampler.array_types import Axes, ByRow, Floats
 from sampler.posterior.results.answer import Answer
 from sampler.posterior.results.scores import Scores
+
+ByOutcome = Annotated[Floats, Axes("row", "outcome")]
 
 
 @dataclass(frozen=True, repr=False)
 class SeveralPrediction(Answer):
-    """Predictions of several outcomes of rows.
+    """Predictions of several outcomes of rows; figures are [row][outcome]. A known outcome has no spread.
+
+    Those of two classes are about the probability of the second, 0 or 1 where the class is known.
 
     Attributes
     ----------
-    outcomes
-        Names of the outcomes.
-    level
-        Probability of the intervals and regions.
-    mean, sd, lower, upper
-        float64 [row, outcome]: of each outcome by itself, with its own predictive interval; of two classes
-        the probability of the second, with its credible interval. Of a known one, its value (0 or 1 of
-        classes), and 0.
-    simultaneous_lower, simultaneous_upper
-        float64 [row, outcome]: intervals that hold all outcomes of a row at once with probability `level`;
-        of classes 0 and 1, which hold either.
-    covariance, radius
-        The ellipsoid that holds a row's outcomes with probability `level`, float64 [row, outcome, outcome]
-        and [row]: (y - mean)' covariance^-1 (y - mean) <= radius^2, of the numbers that are not known.
     effective_draws
-        How many draws the answer of each row rests on, float64 [row]: fewer than there are where outcomes
-        are known, since draws count by how well they predict these.
+        Fewer than there are where outcomes are known.
     known
         Which outcomes were known, bool [row, outcome].
-    warnings
-        What to know about the rows.
     labels
         Row labels of the table, or None.
-    classes
-        Of each outcome its two classes, of numbers none.
 
     """
 
     outcomes: tuple[str, ...]
     level: float
-    mean: Floats
-    sd: Floats
-    lower: Floats
-    upper: Floats
-    simultaneous_lower: Floats
-    simultaneous_upper: Floats
-    covariance: Floats
-    radius: Floats
-    effective_draws: Floats
+    mean: ByOutcome
+    sd: Annotated[ByOutcome, "Of new outcomes; of probabilities over draws."]
+    lower: Annotated[
+        ByOutcome, "Lower ends of each outcome's own predictive interval, of a probability credible."
+    ]
+    upper: Annotated[ByOutcome, "Upper ends of these."]
+    simultaneous_lower: Annotated[
+        ByOutcome, "Lower ends of intervals that hold all numbers of a row at once."
+    ]
+    simultaneous_upper: Annotated[ByOutcome, "Upper ends of these."]
+    covariance: Annotated[
+        Floats,
+        Axes("row", "outcome", "outcome"),
+        "Of new outcomes, [row][outcome][outcome]; 0 of known ones.",
+    ]
+    radius: Annotated[
+        ByRow,
+        "By row: the numbers y that aren't known are in the region "
+        "(y - mean)' covariance^-1 (y - mean) <= radius^2 with probability `level`.",
+    ]
+    effective_draws: Annotated[ByRow, "How many draws count, by how well they predict known outcomes."]
     known: NDArray[np.bool_]
-    warnings: list[str]
+    warnings: Annotated[list[str], "Warnings about the rows."]
     labels: Any = None
-    classes: tuple[tuple[str, ...], ...] = ()
+    classes: Annotated[tuple[tuple[str, ...], ...], "Of each outcome its two classes; none of numbers."] = ()
 
     @property
     def _are_classes(self) -> NDArray[np.bool_]:

@@ -2,16 +2,17 @@
 
 import importlib
 import pkgutil
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Annotated
 
 import numpy as np
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from app import api, services, web
-from app.services.explanations.contrasts import AverageView
 from app.services.explanations.diagnostics import HeldOut
-from app.services.views import filled, of_document
+from app.services.views import VIEWS, filled, lines_of, of_document, schema_of
+from sampler.array_types import Axes, ByRow, Floats, Longs
 from sampler.posterior.results.contrasts import ContrastEstimate
 
 
@@ -29,15 +30,71 @@ OF_HTTP = [kind for package in (api, web) for kind in classes_of(package) if iss
 
 def test_a_view_is_filled_by_name_with_plain_values():
     """Arrays become lists and numbers of numpy numbers; fields that are given win."""
-    view = filled(AverageView, ContrastEstimate(np.float64(1.5), np.array([0.5]), 2.5, 7), rows=8)
-    assert view == AverageView(mean=1.5, lower=[0.5], upper=2.5, rows=8)
+    average = VIEWS[ContrastEstimate]
+    view = filled(average, ContrastEstimate(np.float64(1.5), np.array([0.5]), 2.5, 7), rows=8)
+    assert view == average(mean=1.5, lower=[0.5], upper=2.5, rows=8)
     assert type(view.mean) is float
 
 
 def test_a_view_without_a_figure_is_refused():
     """A field that neither the answer nor the caller has is a mistake of the program."""
     with pytest.raises(AttributeError):
-        filled(AverageView, object())
+        filled(VIEWS[ContrastEstimate], object())
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A figure.
+
+    Attributes
+    ----------
+    value
+        It has a shape.
+
+    """
+
+    value: Annotated[Floats, Axes("row", "class?"), "By row."]
+
+
+@dataclass(frozen=True)
+class Outer:
+    """An answer with another one, and with lines."""
+
+    names: tuple[str, ...]
+    mean: Annotated[ByRow, "Means."]
+    hits: Annotated[Longs, Axes("row")]
+    inner: Inner | None
+    order = (1, 0)
+
+    @property
+    def best(self) -> Annotated[str, "The best."]:
+        """The best one."""
+        return self.names[-1]
+
+
+def test_a_schema_has_the_shapes_and_descriptions_of_the_answers_types():
+    """Arrays are lists by their axes; answers in answers, properties, lines and facts are there too."""
+    inner = schema_of(Inner, "InnerView", "value")
+    lines = lines_of(Outer, "LineView", "name=names mean hits", "A line.", "All of them.")
+    view = schema_of(Outer, "OuterView", "model_id labels=names best inner lines", lines=lines)
+
+    document = TypeAdapter(view).json_schema()
+    shapes = document["$defs"]["InnerView"]["properties"]["value"]
+    assert document["$defs"]["InnerView"]["description"] == "A figure."
+    assert [each["items"]["type"] for each in shapes["anyOf"]] == ["number", "array"]
+    assert shapes["description"] == "By row."
+    assert document["required"] == ["model_id", "labels", "best", "inner", "lines"]
+    assert document["properties"]["best"]["description"] == "The best."
+    assert document["properties"]["lines"]["description"] == "All of them."
+    assert document["$defs"]["LineView"]["properties"]["hits"]["type"] == "integer"
+
+    answer = Outer(("a", "b"), np.array([0.5, 1.5]), np.array([1, 2]), Inner(np.eye(2)))
+    shown = filled(view, answer, model_id="mdl_1")
+    assert shown.inner == inner(value=[[1.0, 0.0], [0.0, 1.0]])
+    assert [vars(each) for each in shown.lines] == [
+        {"name": "b", "mean": 1.5, "hits": 2},
+        {"name": "a", "mean": 0.5, "hits": 1},
+    ]
 
 
 def test_a_stored_document_is_read_with_what_it_lacks_and_without_what_it_has_besides():
