@@ -46,7 +46,7 @@ class PartTraining(Protocol):
 
     @property
     def identity(self) -> bytes:
-        """All of it, by which a checkpoint is known to be of the same fit."""
+        """All of it, by which a checkpoint is known to be of the same fit; empty where settings have it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,8 +243,6 @@ class Training:
     effect
         Prior of a treatment's effect that has a forest of its own, or None. The treatments are in `by_role`,
         and further columns of the treatment are the last of the codes.
-    directions
-        int64 [p], 1 where the mean rises with a column, -1 where it falls, else 0; None where all are 0.
     at_point
         Rows whose outcomes are the point of a hurdle, bool [n], of which y holds the offset; None for other
         families.
@@ -267,7 +265,6 @@ class Training:
     groups: GroupTraining | None = None
     limits: NDArray[np.float64] | None = None
     effect: EffectPrior | None = None
-    directions: NDArray[np.int64] | None = None
     several: SeveralTraining | None = None
     at_point: NDArray[np.bool_] | None = None
     parts: Mapping[str, PartTraining] = field(default_factory=dict)
@@ -398,6 +395,11 @@ class Training:
         return float(np.exp(np.mean(np.log(self.weights[self.grid_weights > 0]))))
 
     @property
+    def directions(self) -> NDArray[np.int64] | None:
+        """1 where the mean rises with a column, -1 where it falls, else 0, int64 [p]; or None."""
+        return getattr(self.parts.get("monotone"), "directions", None)
+
+    @property
     def same_noise(self) -> NDArray[np.bool_] | None:
         """Columns on which a forest of the noise may not split, bool [p]: the monotone ones; None without.
 
@@ -435,5 +437,5 @@ class Training:
         if self.same_noise is not None:
             check = zlib.crc32(self.same_noise.tobytes(), check)
         for name, own in sorted(self.parts.items()):
-            check = zlib.crc32(name.encode() + own.identity, check)
+            check = zlib.crc32(name.encode() + own.identity, check) if own.identity else check
         return zlib.crc32(repr((self.constants, self.settings.chain_identity)).encode(), check)

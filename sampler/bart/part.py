@@ -131,7 +131,6 @@ def kernels_of(training: Training) -> tuple[str, ...]:
     lines = training.linear is not None and training.settings.family == "categorical"
     of_classes = ("class-lines",) if lines else ()
     latent = ("latent-outcomes",) if len(training.censored) else ()
-    monotone = ("monotone",) if training.directions is not None else ()
     parts = (group for part in parts_of(training).values() for group in part.kernels(training))
     several: tuple[str, ...] = ()
     if training.several is not None:
@@ -140,7 +139,7 @@ def kernels_of(training: Training) -> tuple[str, ...]:
             group for one in training.several.parts for group in FAMILIES[one.settings.family].kernels
         )
         several = ("forest-call", "several-outcomes", *each, *families)
-    return (*hyper, *weights, *monotone, *latent, *of_classes, *parts, *several)
+    return (*hyper, *weights, *latent, *of_classes, *parts, *several)
 
 
 def parts_of(training: Training) -> dict[str, type[ChainPart]]:

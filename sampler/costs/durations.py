@@ -7,7 +7,6 @@ start").
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,8 +32,6 @@ MOVE_SECONDS: dict[str, tuple[float, float]] = {
 }
 UNKNOWN = MOVE_SECONDS["change"]  # for a move without a measured time
 LOG_LINEAR = (1.5e-6, 7e-10)  # a log-linear tree's update
-MONOTONE = 9e-7  # more for a tree's update where all columns are monotone, by the root of their share
-MONOTONE_SHARES = 1e-4  # per iteration: drawing the shares of columns
 LINEAR_CELL = 3e-9  # linear part: per iteration, row and term (and class)
 LINES_ROW = 2.5e-8  # linear parts of classes: per iteration that draws slopes, row and class
 GROUP_ROW, GROUP = 4e-9, 8e-8  # per iteration and column of groups: of each row, and of each group
@@ -120,14 +117,13 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
         return BEGIN + KEEP * draws + _tree_seconds(settings, rows, columns, burnin + kept)
     family = FAMILIES[settings.get("family") or "gaussian"]
     update, of_row = LOG_LINEAR if "log-linear-trees" in family.kernels else update_seconds(settings)
-    update += MONOTONE * math.sqrt(min(1.0, len(settings.get("monotone") or ()) / columns))
+    update += sum(own.update_seconds(settings, columns) for own in costs())
     forests, trees = num_forests(settings), int(settings["num_trees"])
     latent = 0.0 if family.target == "numbers" else LATENT_ROW[family.target] * rows * forests
     of_point = trees if family.point else 0
     each = (forests * trees + family.more_trees + of_point) * (update + of_row * rows) + latent
     weighted = WEIGHTED if settings.get("num_arms") else 1.0
     each += BESIDE_EFFECT * effect_trees(settings) * (update + weighted * of_row * rows)
-    each += MONOTONE_SHARES if settings.get("monotone") else 0.0
     of_noise = NOISES[settings.get("noise") or "constant"]
     if of_noise.heavy_tails:
         each += SCALE_ROW * rows

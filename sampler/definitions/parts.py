@@ -71,6 +71,11 @@ PARTS: dict[str, Part] = {
         chain="sampler.bart.intercepts:SampledEffects",
         law="sampler.posterior.parts.intercepts:InterceptDraws",
     ),
+    "monotone": Part(
+        design="sampler.preparation.monotone:MonotoneDesign",
+        chain="sampler.bart.monotone:MonotoneFeatures",
+        cost="sampler.costs.part:MonotoneCost",
+    ),
     "recalibration": Part(
         header="sampler.posterior.recalibration.recalibration:Recalibration",
         law="sampler.posterior.parts.recalibration:Recalibrated",

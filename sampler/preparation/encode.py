@@ -46,7 +46,6 @@ from sampler.noise import AUTO
 from sampler.preparation.design import TableDesign
 from sampler.preparation.fit_plan import FitPlan
 from sampler.preparation.hurdle import with_point, without_point
-from sampler.preparation.monotone import directions_of
 from sampler.preparation.noise_choice import choose_noise
 from sampler.preparation.outcomes import choose_by_outcomes, transformed
 from sampler.preparation.part import PartRows, parts_of
@@ -199,7 +198,6 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
             limits=limits,
             by_role=by_role,
             effect=effect_prior(effects, schema, counts=kind == "counts"),
-            directions=directions_of(settings, schema),
             parts=own.training,
         )
         facts = {**_facts(linear, groupings, effects), **own.facts}

@@ -17,7 +17,6 @@ from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.posterior.parts.effects import EffectColumns
 from sampler.preparation.hurdle import learnt_beside_point
-from sampler.preparation.monotone import directions_of
 from sampler.preparation.outcomes import read_outcomes, transformed
 from sampler.preparation.part import PartRows, parts_of
 from sampler.preparation.propensity import effect_prior, num_codes_of
@@ -88,7 +87,6 @@ def prepare_one_again(header: Header, X: Any, y: Any, weights: Any = None) -> Pr
         effect=effect_prior(
             header.effects, header.schema, counts=FAMILIES[settings.family].target == "counts"
         ),
-        directions=directions_of(settings, header.schema),
         at_point=at_point,
         parts=parts_of(rows, header.parts).training,
     )

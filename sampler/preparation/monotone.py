@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sampler.data.schema import Schema
+from sampler.array_types import Longs
+from sampler.data.treatment.design import ROLE
 from sampler.errors import SettingsError, suggestion
+from sampler.preparation.fit_plan import FitPlan
+from sampler.preparation.part import PartDesign, PartRows
 from sampler.setting_checks import DIRECTIONS
 from sampler.settings import Settings
 
@@ -33,9 +36,30 @@ def check_monotone(
             )
 
 
-def directions_of(settings: Settings, schema: Schema) -> NDArray[np.int64] | None:
-    """Return 1 for coded columns with which the mean rises, -1 where it falls, else 0, int64 [p]; or None."""
-    if not settings.monotone:
-        return None
-    names = [schema.columns[column].name for column, _ in schema.coded]
-    return np.array([DIRECTIONS.get(settings.monotone.get(name, ""), 0) for name in names], np.int64)
+@dataclass(frozen=True, eq=False)
+class MonotoneTraining:
+    """1 for coded columns with which the mean rises, -1 where it falls, else 0, int64 [p]."""
+
+    directions: Longs
+    identity = b""  # the settings have all of it
+
+
+class MonotoneDesign(PartDesign):
+    """Directions of the coded columns, by the settings."""
+
+    @classmethod
+    def check(cls, planned: FitPlan) -> None:
+        """Check the features that the settings name; raise SettingsError."""
+        treated = ROLE in planned.by_role
+        check_monotone(planned.settings, planned.choice.kinds, planned.slopes, treated=treated)
+
+    @classmethod
+    def training(cls, facts: None, rows: PartRows) -> MonotoneTraining | None:  # noqa: ARG003
+        """Return the directions; None without monotone features."""
+        given, schema = rows.settings.monotone, rows.schema
+        if not given:
+            return None
+        names = [schema.columns[column].name for column, _ in schema.coded]
+        return MonotoneTraining(
+            np.array([DIRECTIONS.get(given.get(name, ""), 0) for name in names], np.int64)
+        )

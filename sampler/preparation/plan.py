@@ -39,7 +39,6 @@ from sampler.families import FAMILIES, takes
 from sampler.methods import METHODS
 from sampler.noise import CONSTANT, NOISES
 from sampler.preparation.fit_plan import FitPlan
-from sampler.preparation.monotone import check_monotone
 from sampler.preparation.outcomes import read_outcomes
 from sampler.preparation.part import designs
 from sampler.settings import NO_TRANSFORM, Settings
@@ -161,7 +160,6 @@ def plan(
     check_propensity(propensity, choice.kinds, table, dose=arms == DOSE)
     single = {name for name in sloped if name in table.names and _is_constant(table.column(name))}
     check_slopes(sloped, choice.kinds, single)
-    check_monotone(settings, choice.kinds, sloped, treated=ROLE in roles)
     check_cuts(cuts, choice.kinds)
     family_notes = [] if censoring else family_warnings(rows.outcome, settings.family, guessed=guessed)
     masses = []

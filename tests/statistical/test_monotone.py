@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sampler.bart.chain import Chain
+from sampler.preparation.monotone import MonotoneTraining
 from tests.reference.enumerator import Toy
 from tests.reference.monotone import draw_values, law, share_in_order
 from tests.reference.prior import draw_tree
@@ -58,7 +59,7 @@ def check_trees(name, num_draws):
         toy.codes, toy.y, prior=prior, num_trees=1, num_draws=num_draws, num_burnin=500, thin=150,
         moves="growprune", seed=4,
     )  # fmt: skip
-    data = replace(data, directions=np.array(directions))
+    data = replace(data, parts={"monotone": MonotoneTraining(np.array(directions))})
     draws = draws_of(data)
     verdict = chi_square(tree_counts(toy, draws), np.append(posterior, 0.0))
     mean = mean_is(fits(draws, toy.codes, data.constants), f)
@@ -111,7 +112,7 @@ def start(model, y, seed):
         model.codes[:, : model.num_rows], y, prior=prior, num_trees=TREES, moves="growprune", seed=seed,
         **ENDLESS,
     )  # fmt: skip
-    return Chain.start(replace(data, directions=np.array(DIRECTIONS)), 0)
+    return Chain.start(replace(data, parts={"monotone": MonotoneTraining(np.array(DIRECTIONS))}), 0)
 
 
 def model_of(num_rows):
