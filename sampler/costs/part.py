@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pkgutil import resolve_name
 from typing import Any
 
 from sampler.definitions.parts import code_of_parts
-
-MONOTONE = 9e-7  # more for a tree's update where all columns are monotone
-MONOTONE_SHARES = 1e-4  # per iteration: drawing the shares of columns
 
 
 class PartCost:
@@ -35,20 +31,6 @@ class PartCost:
     def draw_bytes(cls, settings: Mapping[str, Any]) -> int:  # noqa: ARG003
         """Estimate the bytes that each kept draw takes at the finish."""
         return 0
-
-
-class MonotoneCost(PartCost):
-    """Cost of monotone features: order of leaves, and shares of columns that are drawn."""
-
-    @classmethod
-    def update_seconds(cls, settings: Mapping[str, Any], columns: int) -> float:
-        """Estimate the seconds by which the update of a tree takes longer: by the root of their share."""
-        return MONOTONE * math.sqrt(min(1.0, len(settings.get("monotone") or ()) / columns))
-
-    @classmethod
-    def sweep_seconds(cls, settings: Mapping[str, Any], rows: int, columns: int) -> float:  # noqa: ARG003
-        """Estimate the seconds that the shares of columns take in an iteration."""
-        return MONOTONE_SHARES if settings.get("monotone") else 0.0
 
 
 def costs() -> list[type[PartCost]]:

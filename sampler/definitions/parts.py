@@ -74,7 +74,7 @@ PARTS: dict[str, Part] = {
     "monotone": Part(
         design="sampler.preparation.monotone:MonotoneDesign",
         chain="sampler.bart.monotone:MonotoneFeatures",
-        cost="sampler.costs.part:MonotoneCost",
+        cost="sampler.costs.monotone:MonotoneCost",
     ),
     "recalibration": Part(
         header="sampler.posterior.recalibration.recalibration:Recalibration",
