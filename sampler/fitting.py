@@ -66,6 +66,7 @@ def fit(
     transform: str | None = None,
     effects: str = "bcf",
     assignment: str = "observed",
+    recalibrate: str = "auto",
     search: Mapping[str, float] | None = None,
     monotone: Mapping[str, str] | None = None,
     parts: Mapping[str, Any] | None = None,
@@ -205,6 +206,10 @@ def fit(
     assignment
         "observed", rows were treated for reasons that the features may tell of; "random", by chance, as in an
         experiment: the probability of being treated is no column then.
+    recalibrate
+        "auto", the law of outcomes is changed to what the rows of calibrate="holdout" say of it, where they
+        are 90 or more and outcomes are numbers by a sum of trees: predictive intervals, means, samples and
+        totals then hold for rows like these; "off", it is as the draws make it.
     search
         Entries for "dcc-tree": iterations, first (topologies drawn from the prior), proposals (that make one
         active), most (active ones), chains and draws (per topology and round), samples (around each draw),

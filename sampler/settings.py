@@ -316,6 +316,25 @@ class Settings:
             choices=(("observed", "observed: for reasons"), ("random", "random: by chance")),
         ),
     )
+    recalibrate: str = _setting(
+        "word",
+        "model",
+        "Whether the law of outcomes, after the fit to numbers by a sum of trees, is changed to what 90 or "
+        "more held-out rows say of it: auto (the default), so that predictive intervals of every level, "
+        "means, samples and totals hold for rows like these; off, it is as the draws make it. The "
+        "regression function and its credible intervals stay.",
+        default="auto",
+        choices=("auto", "off"),
+        sparing=True,
+        rare=True,
+        form=FormField(
+            "Recalibrated intervals",
+            NOISE,
+            "auto: by held-out rows",
+            "Held-out rows tell where predictive intervals are too wide or too narrow, and make them hold.",
+            choices=(("auto", "auto: by held-out rows"), ("off", "off: as the draws make them")),
+        ),
+    )
     search: dict[str, float] = _setting(  # noqa: RUF009
         "entries",
         "chains",

@@ -80,6 +80,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         propensity: str | None = None,
         effects: str = "bcf",
         assignment: str = "observed",
+        recalibrate: str = "auto",
         groups: str | Sequence[str] | None = None,
         slopes: str | Sequence[str] | None = None,
         calibrate: str = "none",
@@ -112,6 +113,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.propensity = propensity
         self.effects = effects
         self.assignment = assignment
+        self.recalibrate = recalibrate
         self.groups = groups
         self.slopes = slopes
         self.calibrate = calibrate

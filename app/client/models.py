@@ -106,7 +106,7 @@ class Models(Calls):
         prior
             Hyperparameters by name.
         **others
-            Further fields of POST /models: moves, particles, start, search, recipe.
+            Further fields of POST /models: moves, particles, start, search, recipe, recalibrate.
 
         """
         given = {name: value for name, value in locals().items() if name not in ("self", "dataset", "others")}

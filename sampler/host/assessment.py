@@ -23,8 +23,10 @@ from sampler.posterior.assessment.outcome_watch import (
     watch,
 )
 from sampler.posterior.assessment.outcome_watch import VERDICTS as WATCH_VERDICTS
+from sampler.posterior.assessment.recalibrating import recalibrate
 from sampler.posterior.assessment.row_diagnostics import RowsVerdict
 from sampler.posterior.assessment.row_scores import row_scores
+from sampler.posterior.recalibration.learning import calibrating
 
 __all__ = [
     "CENTRAL",
@@ -43,6 +45,7 @@ __all__ = [
     "WatchReport",
     "WatchVerdict",
     "WatchedIntervals",
+    "calibrating",
     "calibration",
     "censored_scores",
     "check_columns",
@@ -54,6 +57,7 @@ __all__ = [
     "linear_predictions",
     "monday_of",
     "predict_calibrated",
+    "recalibrate",
     "row_diagnostics",
     "row_scores",
     "score_outcomes",

@@ -46,7 +46,7 @@ from sampler.posterior.several.stored import least_settled, posterior_of, stored
 from sampler.posterior.untrusted import read_contents
 from sampler.posterior.verdict.agreement import LIMITS as AGREEMENT_LIMITS
 from sampler.posterior.verdict.agreement import SCALARS, times_to_converge
-from sampler.posterior.verdict.intervals import OfIntervals, judged_anew
+from sampler.posterior.verdict.intervals import OfIntervals, judged_anew, made_to_hold
 from sampler.posterior.verdict.reasons import VERDICTS, ReasonCode, Verdict
 from sampler.posterior.verdict.use import OfCredible, OfPredictions, use_of
 
@@ -101,6 +101,7 @@ __all__ = [
     "joint_work",
     "judged_anew",
     "least_settled",
+    "made_to_hold",
     "moving_most",
     "num_figures",
     "percent",

@@ -5,7 +5,7 @@ from sampler.storage.calibration_size import USUAL_LEVEL, kept_rows, kept_rows_o
 from sampler.storage.conformal_table import SUMMARY_LEVELS, CalibratedLevel, ConformalTable
 from sampler.storage.draws import concatenate
 from sampler.storage.model_file import MEDIA_TYPE, write_model
-from sampler.storage.model_header import Header, with_calibration, with_counts
+from sampler.storage.model_header import RECALIBRATION, Header, with_calibration, with_counts, with_part
 from sampler.storage.weekly_tables import NEWEST as NEWEST_SCORES
 from sampler.storage.weekly_tables import (
     counts_groups,
@@ -27,6 +27,7 @@ __all__ = [
     "MAX_ROWS_OF_SUBGROUPS",
     "MEDIA_TYPE",
     "NEWEST_SCORES",
+    "RECALIBRATION",
     "SUMMARY_LEVELS",
     "USUAL_LEVEL",
     "CalibratedLevel",
@@ -50,5 +51,6 @@ __all__ = [
     "weights_of",
     "with_calibration",
     "with_counts",
+    "with_part",
     "write_model",
 ]

@@ -30,7 +30,7 @@ from sampler.posterior.verdict.summary import Summary
 from sampler.settings import LIMITS, Settings
 from sampler.storage import draw_codec
 from sampler.storage.model_file import read_parts
-from sampler.storage.model_header import Header
+from sampler.storage.model_header import RECALIBRATION, Header
 
 MAX_INDEX = 2 << 20  # bytes: two bytes or more for each block, and statistics of `MAX_TEXT`
 MAX_HEADER_TEXT = 8 << 20  # bytes: some 30,000 columns, or hundreds of thousands of levels
@@ -214,6 +214,14 @@ def _check_parts(header: Header, settings: Settings) -> None:
         *(
             (f"part {name}", (name in header.parts) != (name in settings.parts), False)
             for name in PART_SETTINGS
+        ),
+        (
+            "recalibration",
+            RECALIBRATION in header.parts,
+            of_trees
+            and settings.family == "gaussian"
+            and header.effects is None
+            and header.groupings is None,
         ),
         ("censoring", bool(header.censoring), of_trees and settings.family == "gaussian"),
     ):

@@ -50,6 +50,7 @@ START = struct.Struct("<8sHII")
 REFERENCE_ROWS = 200
 OUTCOME = "outcome"
 PART = "part "  # before the name of a part
+RECALIBRATION = "recalibration"
 
 
 @dataclass(frozen=True)
@@ -323,6 +324,13 @@ def with_counts(header: bytes, *, num_draws: int, num_chains: int) -> bytes:
     read = Header.from_bytes(header)
     counts = {"num_draws": num_draws, "num_chains": num_chains}
     return replace(read, settings=read.settings | counts, calibration=None).to_bytes()
+
+
+def with_part(header: bytes, name: str, facts: Any) -> bytes:
+    """Return the stored header with other facts of a part, None for without it; raises PackedError."""
+    read = Header.from_bytes(header)
+    parts = {own: each for own, each in read.parts.items() if own != name}
+    return replace(read, parts=parts if facts is None else {**parts, name: facts}).to_bytes()
 
 
 def with_calibration(header: bytes, calibration: ConformalTable | None) -> bytes:

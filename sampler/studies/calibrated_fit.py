@@ -21,6 +21,7 @@ from sampler.errors import DataWarning
 from sampler.noise import AUTO, CONSTANT
 from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.labelled_rows import LabelledRows
+from sampler.posterior.assessment.recalibrating import recalibrate
 from sampler.posterior.explanations.aggregates import total_scores
 from sampler.posterior.posterior import Posterior
 from sampler.preparation import prepare_rows, resemblance_warnings
@@ -93,6 +94,7 @@ def fit_calibrated(
         _tell([*problem.warnings, *resemblance_warnings(rows, problem, declared)])
         posterior = fitted(prepare_rows(rows.take(split.train), **settings))
         members, totals = members_by(posterior.schema), totals_of(posterior, split)
+        posterior = _recalibrated(posterior, rows, split, declared)
         return posterior.calibrated_by(
             "holdout", scores_of(posterior, split), plan, splits, members, totals=totals
         )
@@ -111,6 +113,16 @@ def fit_calibrated(
         parts += [own for own in [totals_of(apart, split)] if own is not None]
     totals = np.concatenate(parts) if parts else None
     return posterior.calibrated_by("folds", np.concatenate(scores), plan, splits, members, totals=totals)
+
+
+def _recalibrated(posterior: Posterior, rows: Rows, split: Split, declared: NewRows) -> Posterior:
+    """Change the law of outcomes to what the rows that test say of it, where it is to be."""
+    if posterior.settings.get("recalibrate", "auto") != "auto" or posterior.classes is not None:
+        return posterior
+    held = LabelledRows.of(posterior.law, rows.take(split.test))
+    differ = declared.groups is not None or declared.later is not None
+    by = recalibrate(posterior.law, held, rows.take(split.train), declared=differ).by
+    return posterior if by is None else posterior.recalibrated_by(by)
 
 
 def _is_cut(posterior: Posterior) -> bool:

@@ -20,14 +20,22 @@ from sampler.host.data import FOLDS
 from sampler.host.fits import StopCheck, check_part, check_rules, next_look
 from sampler.host.posteriors import least_settled, posterior_of
 from sampler.host.settings import VALUES_OF_OLD_MODELS
-from sampler.host.storage import ConformalTable, with_calibration, with_counts
+from sampler.host.storage import RECALIBRATION, ConformalTable, with_calibration, with_counts, with_part
 from worker.context import Context
 from worker.errors import OutOfTimeError, Stopped
 from worker.fits import stop_rules
 from worker.fits.draw_blocks import BlockWriter
 from worker.fits.fit_spec import SplitRows, plan_of, read_rows, read_spec, split
 from worker.fits.promotion import decided, stands
-from worker.fits.scoring import calibrate, importance_of, joint_scores, look_at, score
+from worker.fits.scoring import (
+    calibrate,
+    importance_of,
+    joint_scores,
+    look_at,
+    recalibrated,
+    score,
+    without_evidence,
+)
 from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
 
@@ -65,6 +73,7 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
     _beat(watch)
     scores = _score(context, claim, watch, posterior)
     table = scores.table
+    header = with_part(cut.header if cut else header, RECALIBRATION, scores.recalibration)
     weeks = (scores.holdout or {}).get("weeks_once")
     while True:
         refit = _decide(context, claim, watch, summary.verdict, posterior, weeks)
@@ -81,12 +90,11 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
                 held_out=json_safe(scores.by_row),
                 stopped=json_safe(stopped),
                 cut=cut,
+                header=header,
                 warnings=None if scores.warning is None else [*(cut or model).warnings, scores.warning],
                 calibrated=None
                 if table is None
-                else units.Calibrated(
-                    with_calibration(cut.header if cut else header, table), table.summary()
-                ),
+                else units.Calibrated(with_calibration(header, table), table.summary()),
                 refit=json_safe(refit),
             )
             if model.settings.get("calibrate") == "folds":
@@ -150,6 +158,7 @@ class _HeldOut:
     by_row: Json | None = None
     table: ConformalTable | None = None
     warning: str | None = None  # why there is no calibration
+    recalibration: Any = None  # what the header keeps of it
 
 
 def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -> _HeldOut:
@@ -166,7 +175,13 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
         _beat(watch)
 
     parts = SplitRows(training, held, scored, plan, judged_by)
-    scores, by_row = _of_outcome(posterior, parts, beat)
+    asked = str(spec.settings.get("recalibrate", "auto"))
+    served, judging, done = recalibrated(posterior, parts, asked, beat)
+    scores, by_row = _of_outcome(served, judging, beat)
+    if done is not None:
+        scores["recalibration"] = done
+        if done["rows"] and judging is parts:
+            without_evidence(served, parts, scores, by_row)
     if posterior.several is not None:
         scores["outcomes"], by_row["outcomes"] = {}, {}
         for name in spec.others:
@@ -179,7 +194,7 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
             table = calibrate(posterior, training, held, plan, spec.subgroups, beat)
         except SettingsError as error:  # rows were counted before the fit, exact copies among them
             warning = f"intervals are not calibrated: {error}"
-    return _HeldOut(scores, by_row, table, warning)
+    return _HeldOut(scores, by_row, table, warning, served.header.parts.get(RECALIBRATION))
 
 
 def _of_outcome(posterior: Posterior, parts: SplitRows, beat: Callable[[], None]) -> tuple[Json, Json]:

@@ -172,15 +172,17 @@ class SplitRows(NamedTuple):
     plan: SplitPlan | None  # of the held-out rows
     judged_by: str = ""  # these rows in words, and for which new ones they tell
 
+    def part(self, own: NDArray[np.int64]) -> Self:
+        """Return some of the held-out rows, with all training rows."""
+        plan = None if self.plan is None else self.plan.take(own)
+        return self._replace(held=self.held.take(own), places=self.places[own], plan=plan)
+
     def of_outcome(self, name: str) -> Self:
         """Return those rows that have another outcome, with it."""
         training, held = self.training.of_outcome(name), self.held.of_outcome(name)
         own = np.flatnonzero(held.has_outcome)
-        return self._replace(
-            training=training.take(np.flatnonzero(training.has_outcome)),
-            held=held.take(own),
-            places=self.places[own],
-            plan=None if self.plan is None else self.plan.take(own),
+        return self._replace(training=training.take(np.flatnonzero(training.has_outcome)), held=held).part(
+            own
         )
 
 

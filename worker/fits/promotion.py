@@ -148,7 +148,9 @@ def _compared(
         return {"rows": rows.num_rows} | counted_once | dict.fromkeys(FIGURES)
     drawn = [chain.statistics or {} for chain in chains if chain.num_draws]
     champion = posterior_of(header, blocks, drawn)
-    new, old = (row_scores(each.law, LabelledRows.of(each.law, rows), beat) for each in (posterior, champion))
+    # Rows that recalibrate the one are no evidence for it: both are compared as their draws make them.
+    laws = (each.law.before_recalibration for each in (posterior, champion))
+    new, old = (row_scores(law, LabelledRows.of(law, rows), beat) for law in laws)
     found = next(e for e in ModelComparison.of(new, old, once).differences if e.score == "log_score")
     errors = float(stdtrit(free, 0.975))
     return {

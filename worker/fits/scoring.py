@@ -12,10 +12,12 @@ from sampler import DataError, Posterior
 from sampler.host.assessment import (
     SPANS,
     LabelledRows,
+    calibrating,
     calibration,
     censored_scores,
     conformity,
     linear_predictions,
+    recalibrate,
     row_scores,
     scoring,
     span_of_weeks,
@@ -31,7 +33,7 @@ from sampler.host.data import (
     read_weights,
 )
 from sampler.host.fits import members_of
-from sampler.host.posteriors import permutation_importance, total_scores
+from sampler.host.posteriors import made_to_hold, permutation_importance, total_scores
 from sampler.host.settings import FAMILIES, Subgroups
 from sampler.host.storage import (
     MAX_CALIBRATION_ROWS,
@@ -40,6 +42,7 @@ from sampler.host.storage import (
     kept_rows,
     kept_rows_of,
 )
+from worker.fits.fit_spec import SplitRows
 
 UNSEEN = "The served model was fitted without these rows."
 
@@ -68,6 +71,36 @@ def score(
     if plan is not None and plan.time is not None:
         facts["weeks_once"] = _weeks_once(posterior, held, rows, plan, beat)
     return {name: scores[name] for name in first} | base | scores | facts
+
+
+def recalibrated(
+    posterior: Posterior, parts: SplitRows, asked: str, beat: Callable[[], None]
+) -> tuple[Posterior, SplitRows, Json | None]:
+    """Recalibrate the law of outcomes by held-out rows, half of them where there are many.
+
+    Return the posterior, the rows that judge it, and what was done: all rows where there aren't many, which
+    then are no evidence, or where nothing was done (None: it wasn't asked, or there are classes).
+    """
+    rows = LabelledRows.of(posterior.law, parts.held)
+    if asked != "auto" or rows.classes is not None or posterior.several is not None:
+        return posterior, parts, None
+    plan = parts.plan
+    declared = plan is not None and (plan.new_rows.groups or plan.new_rows.later) is not None
+    by_rows = calibrating(len(rows.y))
+    calibrate_by = rows.part(np.flatnonzero(by_rows))
+    found = recalibrate(posterior.law, calibrate_by, parts.training, beat, declared=declared)
+    if found.by is None:
+        return posterior, parts, found.to_json()
+    judging = parts if by_rows.all() else parts.part(np.flatnonzero(~by_rows))
+    return posterior.recalibrated_by(found.by), judging, found.to_json()
+
+
+def without_evidence(posterior: Posterior, parts: SplitRows, scores: Json, by_row: Json) -> None:
+    """Replace what rows say that made intervals hold themselves, in scores and figures by row."""
+    scores["intervals_verdict"] = made_to_hold(scores["recalibration"]["rows"])
+    scores["coverage"] = []
+    law, rows = posterior.law.before_recalibration, LabelledRows.of(posterior.law, parts.held)
+    by_row["calibration"] = calibration.row_by_row(law, rows, parts.places)["calibration"]
 
 
 def joint_scores(several: Any, held: Rows, beat: Callable[[], None]) -> Json:

@@ -225,6 +225,7 @@ def finish_model(
     held_out: Json | None = None,
     stopped: Json | None = None,
     cut: Cut | None = None,
+    header: bytes | None = None,
     warnings: list[str] | None = None,
     calibrated: Calibrated | None = None,
     refit: Json | None = None,
@@ -238,6 +239,8 @@ def finish_model(
     cut
         What is left of a fit whose time was over or whose first draws are discarded; chains without draws
         are removed.
+    header
+        Header of the fit (or of what was cut of it), where it is another now.
     warnings
         All warnings of the model, where there are others than so far.
     calibrated
@@ -259,6 +262,8 @@ def finish_model(
         values |= {"stopped": stopped, "deadline": None}
     if cut is not None:
         values |= {"settings": cut.settings, "header": cut.header, "warnings": cut.warnings}
+    if header is not None:
+        values["header"] = header
     if warnings is not None:
         values["warnings"] = warnings
     if calibrated is not None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from sampler.array_types import Floats
+from sampler.data.rows import Rows
+from sampler.data.scalars import counted
+from sampler.data.target import finite_numbers
 from sampler.families import FAMILIES
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.core.row_blocks import spaced
@@ -29,10 +34,14 @@ MOST_HELD, MOST_TRAINING = 4_000, 1_200  # rows looked at
 MOST_COLUMNS = 60  # coded ones, by which the scale may differ: those that f's trees split on most
 
 
-def why_not(law: Law, held_rows: int) -> str | None:
-    """Say why a law is not recalibrated by so many held-out rows; None where it is."""
+def why_not(law: Law, held_rows: int, *, declared: bool = False) -> str | None:
+    """Say why a law is not recalibrated by so many held-out rows; None where it is.
+
+    `declared` tells whether new rows are to be unlike those of the fit.
+    """
     header = law.draws.header
     for reason, applies in {
+        "new rows are of other groups, or later": declared,
         "outcomes are not numbers": FAMILIES[law.draws.family].target != "numbers" or law.classes is not None,
         "the law has a point mass": law.draws.family != "gaussian",
         "the fit is no sum of trees": not isinstance(law, NormalLaw),
@@ -47,20 +56,67 @@ def why_not(law: Law, held_rows: int) -> str | None:
     return None
 
 
-def recalibration_of(
-    law: Law, held: LabelledRows, training: LabelledRows, before: Callable[[], None] = lambda: None
-) -> Recalibration | None:
-    """Learn the recalibration of a law by held-out rows and training rows; see `why_not`.
+@dataclass(frozen=True)
+class Recalibrating:
+    """Outcome of a recalibration: `by`, None where there is none, and in words what was done, or why not."""
 
-    `before` is called before each batch of rows. None where the law is so far from the held-out outcomes that
-    a map of normal scores doesn't mend it.
+    by: Recalibration | None
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a document of scores has of it."""
+        by = self.by
+        facts: dict[str, Any] = {"rows": 0, "training_rows": 0, "scale_by_row": False, "shift": 0.0}
+        if by is not None:
+            facts = {"rows": by.rows, "training_rows": by.of_training, "scale_by_row": by.trees is not None}
+            facts["shift"] = by.shift
+        return facts | {"text": self.text}
+
+
+def recalibrate(
+    law: Law,
+    held: LabelledRows,
+    training: Rows,
+    before: Callable[[], None] = lambda: None,
+    *,
+    declared: bool = False,
+) -> Recalibrating:
+    """Recalibrate a law by held-out rows, and by rows of its fit as if these were left out; see `why_not`.
+
+    `before` is called before each batch of rows.
+    """
+    reason, by = why_not(law, len(held.y), declared=declared), None
+    if reason is None:
+        known = finite_numbers(training.outcome)
+        some = LabelledRows.of(law, training.take(spaced(training.num_rows, MOST_TRAINING)))
+        by = recalibration_of(law, held, some, (float(known.min()), float(known.max())), before)
+        reason = "the held-out outcomes are too far from it"
+    if by is None:
+        return Recalibrating(None, f"The law of outcomes is as the draws make it: {reason}.")
+    rest = f" and {counted(by.of_training, 'training row')} left out in turn" if by.of_training else ""
+    width = " Its width is changed by row." if by.trees is not None else ""
+    shift = f" Its mean is shifted by {by.shift:.3g}." if by.shift else ""
+    return Recalibrating(
+        by, f"The law of outcomes is recalibrated by {counted(by.rows, 'held-out row')}{rest}.{width}{shift}"
+    )
+
+
+def recalibration_of(
+    law: Law,
+    held: LabelledRows,
+    training: LabelledRows,
+    ends: tuple[float, float],
+    before: Callable[[], None] = lambda: None,
+) -> Recalibration | None:
+    """Learn the recalibration of a law by held-out rows and training rows.
+
+    `ends` are the least and the largest training outcome; `before` is called before each batch of rows. None
+    where the law is so far from the held-out outcomes that a map of normal scores doesn't mend it.
     """
     law = law.before_recalibration
     assert isinstance(law, NormalLaw)
-    low, high = training.y.min(), training.y.max()
-    margin = (high - low) / 2
+    (low, high), margin = ends, (ends[1] - ends[0]) / 2
     held = held.part(spaced(len(held.y), MOST_HELD))
-    training = training.part(spaced(len(training.y), MOST_TRAINING))
     z, features = _scores(law, held, before)
     of_training, of_features = _left_out(law, training, before)
     used = 0

@@ -25,7 +25,6 @@ from sampler.posterior.parts.effects import EffectDraws
 from sampler.posterior.parts.forest_to_explain import ForestToExplain
 from sampler.posterior.parts.intercepts import InterceptDraws
 from sampler.posterior.parts.part import LawPart, parts_of
-from sampler.posterior.parts.recalibration import NAME as RECALIBRATION
 from sampler.posterior.parts.recalibration import Recalibrated
 from sampler.posterior.parts.slopes import Slopes
 from sampler.posterior.protocol import ExactSums, Loss, OutcomeLaw
@@ -34,6 +33,7 @@ from sampler.posterior.verdict.reasons import noise_prior_reason
 from sampler.posterior.verdict.summary import Summary
 from sampler.posterior.weighting.draw_weights import DrawWeights, EqualWeights
 from sampler.storage.draws import Draws, concatenate
+from sampler.storage.model_header import RECALIBRATION
 
 # Costs in units of one tree of one draw at one row, about a tenth of a nanosecond: of a predictive bound of a
 # mixture of sums of trees, and of one whose components differ by row.

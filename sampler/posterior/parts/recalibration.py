@@ -14,9 +14,7 @@ from sampler.posterior.parts.part import LawPart
 from sampler.posterior.recalibration.recalibration import Recalibration
 from sampler.posterior.recalibration.score_table import ScoreTable
 from sampler.storage.draws import Draws
-from sampler.storage.model_header import Header
-
-NAME = "recalibration"
+from sampler.storage.model_header import RECALIBRATION, Header
 
 
 class Recalibrated(LawPart):
@@ -31,7 +29,7 @@ class Recalibrated(LawPart):
     @classmethod
     def of(cls, header: Header, chains: Sequence[Draws]) -> Self | None:  # noqa: ARG003
         """Read it from the header; None of a model without."""
-        by = header.parts.get(NAME)
+        by = header.parts.get(RECALIBRATION)
         return None if by is None else cls(by)
 
 

@@ -232,9 +232,8 @@ def test_uneven_intervals_offer_noise_by_row(browser, client, settings):
     x = rng.uniform(size=500)
     y = x + (0.05 + 2 * x) * rng.normal(size=500)
     text = "y,x\n" + "".join(f"{a:.4f},{b:.4f}\n" for a, b in zip(y, x, strict=True))
-    model = fitted(
-        client, settings, text=text, name="mine", holdout=0.5, noise="constant", transform="none", seed=2
-    )
+    asked = {"noise": "constant", "transform": "none", "recalibrate": "off"}
+    model = fitted(client, settings, text=text, name="mine", holdout=0.5, seed=2, **asked)
     refused = model["use"]["held_out"]["refused"]
     assert {each["code"] for each in refused} == {"too_wide"}
     page = page_of(browser.get(f"/ui/models/{model['id']}"))

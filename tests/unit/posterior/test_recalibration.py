@@ -218,7 +218,7 @@ def test_rows_at_hand_mend_a_fit():
     held, training = (LabelledRows.read(posterior.law, X[a:b], y[a:b]) for a, b in ((600, 1_000), (0, 600)))
     assert why_not(posterior.law, 400) is None
     assert "89 held-out rows, and it takes 90" in str(why_not(posterior.law, 89))
-    by = recalibration_of(posterior.law, held, training)
+    by = recalibration_of(posterior.law, held, training, (float(y[:600].min()), float(y[:600].max())))
     assert by is not None
     assert by.trees is not None
     after = posterior.recalibrated_by(by)
