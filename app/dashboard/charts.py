@@ -7,7 +7,7 @@ the chart.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from fastapi import APIRouter, Path, Query
@@ -21,7 +21,7 @@ from app.services.explanations import convergence, densities, diagnostics
 from app.services.explanations.convergence import GrowthQuery
 from app.services.explanations.effects import EffectsBody
 from app.services.explanations.guard import Explained, explain
-from app.services.explanations.importance import FeatureView, ImportanceQuery
+from app.services.explanations.importance import ImportanceQuery
 from app.services.explanations.partial_dependence import feature_rows
 from app.services.explanations.shap_values import reasons_of
 from app.services.explanations.survival import SurvivalBody
@@ -52,7 +52,7 @@ def _ranks(name: str, asked: Asked) -> Picture:
 
 
 def _agreement(asked: Asked) -> Picture:
-    return Picture(chains.growth, [vars(explain(*asked.model, GrowthQuery()).answer)])
+    return Picture(chains.growth, [explain(*asked.model, GrowthQuery()).answer])
 
 
 def _held_out(asked: Asked) -> Picture:
@@ -104,7 +104,7 @@ def _outcomes(asked: Asked) -> Picture:
     return Picture(checks.coverage_by_week, (weeks, outcomes.since))
 
 
-def _ranked(features: Sequence[FeatureView]) -> rankings.Ranked:
+def _ranked(features: Sequence[Any]) -> rankings.Ranked:
     return [(each.name, each.mean, each.lower, each.upper) for each in features]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, make_dataclass
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NotRequired, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from pydantic import Field, TypeAdapter
@@ -21,6 +21,7 @@ VIEWS: dict[type[Any], type[Any]] = {}  # of answers
 SOURCES: dict[type[Any], Mapping[str, str]] = {}  # names of a view's figures in its answer
 LINES: dict[Any, tuple[type[Any], Mapping[str, str]]] = {}  # views of lines, with the same, by type
 NUMBERS: dict[Any, type] = {Longs: int, Bools: bool}
+DICT: Any = TypedDict
 PLAIN = (str, float, int)
 DrawsPerChain = Annotated[int, Field(description="Number of draws per chain.")]
 ClassesOfF = Annotated[
@@ -45,7 +46,7 @@ class ErrorView(TypedDict):
     detail: str
 
 
-def schema_of(answer: type[Any], name: str, names: str, **facts: Any) -> type[Any]:
+def schema_of(answer: type[Any], name: str, names: str, doc: str | None = None, **facts: Any) -> type[Any]:
     """Make the view of an answer of the sampler, by the shapes and descriptions in the types of its fields.
 
     Parameters
@@ -56,15 +57,20 @@ def schema_of(answer: type[Any], name: str, names: str, **facts: Any) -> type[An
         Name of the view.
     names
         What is shown, in order: facts, and fields and properties of the answer. ``new=old`` is the answer's
-        `old`, also where there is a usual fact (`FACTS`) of that name.
+        `old`, also where there is a usual fact (`FACTS`) of that name; ``name?`` may be absent.
+    doc
+        Description; by default the answer's.
     facts
         Types of facts, which are known besides the answer, by name; or lists of its lines (`lines_of`).
     """
-    facts |= {each: FACTS[each] for each in names.split() if each in FACTS}
     sources = _sources(names)
+    facts = {new: kind for new, kind in FACTS.items() if new in names.split()} | facts
     own = {new: old for new, old in sources.items() if new not in facts}
     kinds = {new: _kind_of(_hint(answer, old)) if new in own else facts[new] for new, old in sources.items()}
-    view = _view(name, answer.__doc__, kinds)
+    absent = [each.strip("?") for each in names.split() if each.endswith("?") or each == "outcome"]
+    usual = {each: _usual(answer, each) for each in absent}
+    make = _document if issubclass(answer, dict) and not facts else _dataclass
+    view = make(name, doc or answer.__doc__, kinds, usual)
     VIEWS[answer], SOURCES[view] = view, own
     return view
 
@@ -72,19 +78,38 @@ def schema_of(answer: type[Any], name: str, names: str, **facts: Any) -> type[An
 def lines_of(answer: type[Any], name: str, names: str, doc: str, description: str | None = None) -> Any:
     """Make the type of the lines of an answer that is a table: of each array or list they have one entry."""
     sources = _sources(names)
-    view: Any = _view(name, doc, {new: _kind_of(_hint(answer, old), 1) for new, old in sources.items()})
+    kinds = {new: _kind_of(_hint(answer, old), 1) for new, old in sources.items()}
+    view: Any = _dataclass(name, doc, kinds, {})
     LINES[list[view]] = view, sources
     return list[view] if description is None else Annotated[list[view], Field(description=description)]
 
 
-def _view(name: str, doc: str | None, kinds: Mapping[str, Any]) -> type[Any]:
-    text = inspect.cleandoc(doc or "").partition("\n\nAttributes\n")[0]
-    namespace = {"__doc__": text, "__module__": __name__} | ({"outcome": None} if "outcome" in kinds else {})
+def _dataclass(name: str, doc: str | None, kinds: Mapping[str, Any], usual: Mapping[str, Any]) -> type[Any]:
+    namespace = {"__doc__": _without_sections(doc), "__module__": __name__, **usual}
     return make_dataclass(name, kinds.items(), frozen=True, kw_only=True, namespace=namespace)
 
 
+def _document(name: str, doc: str | None, kinds: Mapping[str, Any], usual: Mapping[str, Any]) -> type[Any]:
+    """Make the type of a dict."""
+    optional = {new: NotRequired[Annotated[kinds[new], Field(default=usual[new])]] for new in usual}
+    view: Any = DICT(name, {**kinds, **optional})
+    view.__doc__, view.__module__ = _without_sections(doc), __name__
+    kind: type[Any] = view
+    return kind
+
+
+def _usual(answer: type[Any], name: str) -> Any:
+    """Return the default of a field of an answer; None of a fact."""
+    found = next((each for each in fields(answer) if each.name == name), None)
+    return [] if found is not None and found.default_factory is list else None
+
+
+def _without_sections(doc: str | None) -> str:
+    return inspect.cleandoc(doc or "").partition("\n\nAttributes\n")[0]
+
+
 def _sources(names: str) -> dict[str, str]:
-    pairs = [each.partition("=") for each in names.split()]
+    pairs = [each.strip("?").partition("=") for each in names.split()]
     return {new: old or new for new, _, old in pairs}
 
 
@@ -135,7 +160,8 @@ def filled(view: type[T], answer: Any, **facts: Any) -> T:
 
     Fields with a default need no figure.
     """
-    sources, figures = SOURCES.get(view, {}), dict(facts)
+    sources = SOURCES.get(view, {})
+    figures = {name: _plain(value) for name, value in facts.items()}
     for each in fields(view):  # type: ignore[arg-type]
         if each.name in facts:
             continue
@@ -185,8 +211,10 @@ def _plain(value: Any) -> Any:
     """Return arrays as lists, and answers as their views."""
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
+    if isinstance(value, dict):  # a document, too
+        return {name: _plain(each) for name, each in value.items()}
     if (view := VIEWS.get(type(value))) is not None:
         return filled(view, value)
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value] if value and not isinstance(value[0], PLAIN) else list(value)
-    return {name: _plain(each) for name, each in value.items()} if isinstance(value, dict) else value
+    return value

@@ -26,7 +26,22 @@ from sampler.posterior.assessment.outcome_watch import VERDICTS as WATCH_VERDICT
 from sampler.posterior.assessment.recalibrating import recalibrate
 from sampler.posterior.assessment.row_diagnostics import RowsVerdict
 from sampler.posterior.assessment.row_scores import row_scores
+from sampler.posterior.core.topology import TreeShape
 from sampler.posterior.recalibration.learning import calibrating
+from sampler.posterior.results.diagnosis import (
+    ChainMoves,
+    Diagnosis,
+    GroupFigures,
+    Limits,
+    OneFigures,
+    Proposals,
+    RowFigures,
+    ScalarGrowth,
+    Spread,
+    Traces,
+    TreeSizes,
+)
+from sampler.posterior.results.scores import Convergence, RowsGrowth
 
 __all__ = [
     "CENTRAL",
@@ -36,12 +51,26 @@ __all__ = [
     "SPANS",
     "WATCH_ALPHA",
     "WATCH_VERDICTS",
+    "ChainMoves",
+    "Convergence",
     "CountedOnce",
+    "Diagnosis",
+    "GroupFigures",
     "LabelledRows",
+    "Limits",
+    "OneFigures",
     "OutcomeScores",
     "OutcomeSums",
     "PredictiveDistribution",
+    "Proposals",
+    "RowFigures",
+    "RowsGrowth",
     "RowsVerdict",
+    "ScalarGrowth",
+    "Spread",
+    "Traces",
+    "TreeShape",
+    "TreeSizes",
     "WatchReport",
     "WatchVerdict",
     "WatchedIntervals",

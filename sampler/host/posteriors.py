@@ -26,6 +26,7 @@ from sampler.posterior.explanations.work import (
     usage_work,
 )
 from sampler.posterior.explanations.work import MOST as MOST_WORK
+from sampler.posterior.parts.slopes import Slope
 from sampler.posterior.protocol import GameKind, Loss
 from sampler.posterior.results.aggregates import Aggregate
 from sampler.posterior.results.card_document import ModelCard
@@ -33,8 +34,10 @@ from sampler.posterior.results.columns import by_class, percent, without_infinit
 from sampler.posterior.results.comparison import ModelComparison
 from sampler.posterior.results.contrasts import Contrast, ContrastEstimate
 from sampler.posterior.results.effects import AccumulatedEffects, FeatureRows, Ice, PartialDependence
+from sampler.posterior.results.groups import Correlation, GroupDeviation, GroupEffects, GroupSlopes
 from sampler.posterior.results.interactions import Interactions
 from sampler.posterior.results.prediction import Errors, are_finite, prediction_columns
+from sampler.posterior.results.rankings import Inclusion, PermutationImportance
 from sampler.posterior.results.shap_values import ShapValues, moving_most
 from sampler.posterior.results.survival import Band, SurvivalCurves
 from sampler.posterior.results.treatment_effects import (
@@ -66,12 +69,17 @@ __all__ = [
     "Band",
     "Contrast",
     "ContrastEstimate",
+    "Correlation",
     "EffectEstimate",
     "Errors",
     "FeatureRows",
     "FigureOfSet",
     "GameKind",
+    "GroupDeviation",
+    "GroupEffects",
+    "GroupSlopes",
     "Ice",
+    "Inclusion",
     "Interactions",
     "Interval",
     "IntervalKind",
@@ -82,10 +90,12 @@ __all__ = [
     "OfIntervals",
     "OfPredictions",
     "PartialDependence",
+    "PermutationImportance",
     "ReasonCode",
     "RoutedRows",
     "SeveralPrediction",
     "ShapValues",
+    "Slope",
     "SurvivalCurves",
     "TreatmentEffects",
     "Verdict",

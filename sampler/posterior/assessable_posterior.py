@@ -24,6 +24,7 @@ from sampler.posterior.assessment.scoring import log_likelihood, score
 from sampler.posterior.explanations.aggregates import total_scores
 from sampler.posterior.laws.law import Law
 from sampler.posterior.results.comparison import ModelComparison
+from sampler.posterior.results.diagnosis import Diagnosis
 from sampler.posterior.results.scores import (
     Convergence,
     Scores,
@@ -41,11 +42,8 @@ class AssessablePosterior:
 
     law: Law
 
-    def diagnostics(self, max_points: int = 500) -> dict[str, Any]:
-        """Report on the agreement of the chains, with traces of at most `max_points` points.
-
-        See `sampler.posterior.assessment.diagnostics.diagnose` for the entries.
-        """
+    def diagnostics(self, max_points: int = 500) -> Diagnosis:
+        """Report on the agreement of the chains, with traces of at most `max_points` points."""
         return diagnose(self.law, max_points)
 
     def use(self, scores: Mapping[str, Any] | None = None) -> Use:
@@ -299,14 +297,10 @@ class AssessablePosterior:
         Returns
         -------
         Convergence
-            A dict, which `to_pandas` arranges as a table: ``draws``, up to 12 numbers of draws per chain;
-            ``chains``, the number of chains; ``sigma`` (None for two classes) with ``rhat, ess_bulk,
-            ess_tail``, each a list over these numbers; ``f`` with their medians over ``rows``, up to 50
-            reference rows, and ``rhat_p95``, which 95% of the rows don't exceed; ``limits``, the largest
-            R-hat that each verdict allows. Weights of draws are ignored here.
+            A dict, which `to_pandas` arranges as a table. Weights of draws are ignored here.
 
         """
-        return Convergence(growth(self.law, self.law.draws.num_draws))
+        return growth(self.law, self.law.draws.num_draws)
 
     def distribution(self, X: Any) -> PredictiveDistribution:
         """Return the predictive distribution of a new outcome (of weight 1) of each row of X.

@@ -16,9 +16,11 @@ from sampler.data.schema import Schema
 from sampler.data.transform import Transform
 from sampler.posterior.core import topology
 from sampler.posterior.core.intervals import IntervalKind, Request
+from sampler.posterior.core.topology import TreeShape
 from sampler.posterior.explanations.groups import summarise_groups
 from sampler.posterior.laws.count_law import CountLaw
 from sampler.posterior.laws.law import Law
+from sampler.posterior.parts.slopes import Slope
 from sampler.posterior.predicting import usual_interval
 from sampler.posterior.refusals import check
 from sampler.posterior.results.groups import GroupEffects
@@ -184,7 +186,7 @@ class DescribedPosterior:
         spread = self.law.draws.noise_spread
         return None if spread is None else spread[:, : self.law.draws.choose(num_draws)[1]]
 
-    def topologies(self, most: int = topology.MOST) -> list[dict[str, Any]] | None:
+    def topologies(self, most: int = topology.MOST) -> list[TreeShape] | None:
         """Return the posterior probabilities of shapes of single trees, the most probable first.
 
         A ``topology`` is in pre-order, with "." for a leaf and "(" left right ")" for a split;
@@ -245,7 +247,7 @@ class DescribedPosterior:
         assert isinstance(law, CountLaw)
         return np.stack([law.pmf(np.full(len(law.mean), float(k))) for k in range(largest + 1)], axis=1)
 
-    def linear_part(self, level: float = 0.9) -> list[dict[str, Any]] | None:
+    def linear_part(self, level: float = 0.9) -> list[Slope] | None:
         """Summarise the slopes of the linear part beside the trees; None without one.
 
         Slopes are on the columns' own scale. They are not effects: trees take any share of the same signal,
@@ -258,11 +260,8 @@ class DescribedPosterior:
 
         Returns
         -------
-        list of dict
-            For each term ``feature``, ``level`` (of a category; None for other kinds), ``missing`` (whether
-            the term is for missing values), ``mean``, ``sd``, ``lower`` and ``upper``, and in words their
-            ``scale``: the outcome's, or that of its transform; of classes also ``of_class``, and slopes are
-            given less their mean over classes.
+        list of Slope
+            One for each term, on the column's own scale; of classes less the mean over classes.
 
         """
         return self.law.linear_part(level)

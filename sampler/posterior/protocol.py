@@ -1,8 +1,9 @@
-"""Words that laws and what is above them share: losses, games, and the distribution of outcomes."""
+"""Words that laws and what is above them share: losses, games, documents, distributions of outcomes."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Protocol
+from dataclasses import MISSING, fields
+from typing import Any, ClassVar, Literal, Protocol
 
 from sampler.array_types import Floats
 
@@ -39,3 +40,19 @@ class OutcomeLaw(Protocol):
 
     def held(self, level: float) -> Floats:
         """Compute the probability of each row's interval: the level, or more where values have one."""
+
+
+class Document(dict[str, Any]):
+    """A dataclass of plain values that is the dict of them too, by name, and with it their JSON.
+
+    A field that is its default, such as None, has no entry.
+    """
+
+    def __post_init__(self) -> None:
+        for each in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, each.name)
+            usual = each.default if each.default_factory is MISSING else each.default_factory()
+            if usual is MISSING or value != usual:
+                self[each.name] = value
+
+    __repr__ = dict.__repr__

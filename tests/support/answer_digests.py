@@ -179,6 +179,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         content = np.ascontiguousarray(value, dtype=np.float64)
         return [list(value.shape), hashlib.sha256(content.tobytes()).hexdigest()]
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
     if dataclasses.is_dataclass(value):
         names = [
             field.name
@@ -188,8 +190,6 @@ def plain(value: Any) -> Any:
             and not (field.name in LATER and not getattr(value, field.name))
         ]
         return {name: plain(getattr(value, name)) for name in names}
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
         return [plain(entry) for entry in value]
     if isinstance(value, float | np.floating):

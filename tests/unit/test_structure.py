@@ -57,8 +57,10 @@ DICTS = {
     "app.services.predictions.answers.PredictionAnswer.to_json": "a document",
     "app.services.predictions.row_form.RowForm.row_of": "a row",
     "app.services.explanations.diagnostics.topologies": "as stored",
+    "app.services.explanations.diagnostics.DiagnosticsQuery.facts": "facts by name",
     "app.services.explanations.guard.Answering.facts": "facts by name",
     "app.services.explanations.guard.Question.facts": "facts by name",
+    "app.services.explanations.importance.ImportanceQuery.facts": "facts by name",
     "app.services.explanations.shap_values.ShapBody.facts": "facts by name",
 }
 

@@ -1,7 +1,8 @@
 """Diagnostics of a fitted model, its held-out rows, topologies and draws."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, NotRequired
+from typing import Annotated, Any, ClassVar, Literal, NotRequired
 
 import numpy as np
 import pyarrow as pa
@@ -15,106 +16,39 @@ from app.services.errors import (
     NotFoundError,
     TooLargeError,
 )
-from app.services.explanations.guard import ExplainedModel, OutcomeQuestion, OutcomeView, classes_of, finished
+from app.services.explanations.guard import ExplainedModel, OutcomeQuestion, classes_of, finished
 from app.services.fits import models
 from app.services.predictions.answers import with_facts
 from app.services.predictions.posteriors import find
 from app.services.predictions.predict_rows import Predictor
-from app.services.views import DrawsPerChain, of_document
+from app.services.views import of_document, schema_of
 from app.store import models as store
 from app.store.engine import session_scope
 from app.store.tables import Json
-from sampler.host.assessment import MAX_POINTS, diagnose
+from sampler.host.assessment import (
+    MAX_POINTS,
+    ChainMoves,
+    Diagnosis,
+    GroupFigures,
+    OneFigures,
+    Proposals,
+    RowFigures,
+    Spread,
+    Traces,
+    TreeShape,
+    TreeSizes,
+    diagnose,
+)
 from sampler.host.data import named_with
 from sampler.host.posteriors import AGREEMENT_LIMITS as LIMITS
-from sampler.host.posteriors import ReasonCode, Verdict
+from sampler.host.posteriors import ReasonCode
 
 MAX_CELLS = 10_000_000  # draws times rows in one export: 80 MB
-REPRODUCIBILITY = (
-    "Standard error of the pooled mean by the chains' own means: their standard deviation over the root of "
-    "their number; null for one chain."
-)
 
 
 def converged_rhat(chains: int) -> float:
     """Return the largest R-hat of f that counts as converged with that number of chains."""
     return LIMITS["converged"].of(chains).rhat
-
-
-class OneFigures(TypedDict):
-    """Diagnostics of one quantity over all draws; null where there are too few draws."""
-
-    mean: float | None
-    sd: float | None
-    rhat: Annotated[float | None, Field(description="Rank-normalised split R-hat.")]
-    ess_bulk: Annotated[float | None, Field(description="Effective sample size for the centre.")]
-    ess_tail: Annotated[
-        float | None,
-        Field(description="Effective sample size for the 5% and 95% quantiles, the smaller one."),
-    ]
-    mcse_mean: Annotated[float | None, Field(description="Monte Carlo standard error of the mean.")]
-    reproducibility: Annotated[float | None, Field(description=REPRODUCIBILITY)]
-
-
-class RowFigures(TypedDict):
-    """Diagnostics of f, one value per reference row (up to 200 training rows)."""
-
-    rows: int
-    mean: list[float | None]
-    sd: list[float | None]
-    rhat: list[float | None]
-    ess_bulk: list[float | None]
-    ess_tail: list[float | None]
-    mcse_mean: list[float | None]
-    reproducibility: Annotated[list[float | None], Field(description=REPRODUCIBILITY)]
-
-
-class Traces(TypedDict):
-    """Traces of draws, thinned evenly."""
-
-    draws: Annotated[list[int], Field(description="Indices of the shown draws of each chain, from 0.")]
-    sigma: Annotated[list[list[float]] | None, Field(description="By chain; null for classes.")]
-    log_likelihood: Annotated[list[list[float]] | None, Field(description="By chain; null as below.")]
-
-
-class MoveView(TypedDict):
-    """Proposals and acceptances of a move."""
-
-    proposed: int
-    accepted: int
-    acceptance: float
-
-
-class ChainMoves(TypedDict):
-    """The moves of a chain over all its iterations."""
-
-    chain: int
-    moves: dict[str, MoveView]
-
-
-class Spread(TypedDict):
-    """Distribution over all trees of all draws."""
-
-    mean: float
-    max: int
-    share: Annotated[dict[str, float], Field(description="The share of trees, by the number.")]
-
-
-class TreesView(TypedDict):
-    """Sizes of the trees."""
-
-    leaves: Spread
-    depth: Annotated[Spread, Field(description="Number of splits above the deepest leaf.")]
-
-
-class TopologyView(TypedDict):
-    """A topology of the tree: its splits regardless of their rules."""
-
-    topology: Annotated[
-        str,
-        Field(description='Pre-order notation: a leaf is ".", a split is "(", left part, right part, ")".'),
-    ]
-    probability: Annotated[float, Field(description="The posterior probability.")]
 
 
 class ReasonView(TypedDict):
@@ -184,56 +118,48 @@ class PrecisionView(TypedDict):
     text: Annotated[str, Field(description="The same as a sentence.")]
 
 
-class GroupFigures(OneFigures):
-    """Diagnostics of the standard deviation of the intercepts of a column of groups."""
+FIGURES = "mean sd rhat ess_bulk ess_tail mcse_mean reproducibility"
+schema_of(OneFigures, "OneFigures", FIGURES)
+schema_of(RowFigures, "RowFigures", f"rows {FIGURES}")
+schema_of(GroupFigures, "GroupFigures", f"{FIGURES} column groups")
+schema_of(Traces, "Traces", "draws=draws sigma log_likelihood")
+schema_of(Proposals, "MoveView", "proposed accepted acceptance")
+schema_of(ChainMoves, "ChainMoves", "chain moves")
+schema_of(Spread, "Spread", "mean max share")
+schema_of(TreeSizes, "TreesView", "leaves depth")
+schema_of(TreeShape, "TopologyView", "topology probability")
 
-    column: str
-    groups: Annotated[int, Field(description="Number of groups.")]
 
-
-@dataclass(frozen=True, kw_only=True)
-class DiagnosticsView(OutcomeView):
-    """The convergence verdict with all diagnostics behind it."""
-
-    model_id: str
-    classes: list[str] | None
-    verdict: Verdict
-    reasons: list[str]
-    reason_codes: Annotated[list[ReasonView], Field(description="The reasons as codes with their figures.")]
-    advice: str
-    precision: Annotated[PrecisionView | None, Field(description="Null for weighted or too few draws.")]
-    chains: int
-    draws: DrawsPerChain
-    sigma: Annotated[OneFigures | None, Field(description="Null for classes.")]
-    log_likelihood: Annotated[
-        OneFigures | None,
-        Field(description="Of the reference rows' outcomes; null for models made before these were kept."),
-    ]
-    f: RowFigures
-    traces: Traces
-    moves: list[ChainMoves]
-    trees: TreesView
-    topologies: Annotated[
-        list[TopologyView] | None,
-        Field(description="For single-tree methods up to 50 topologies, the most probable first; else null."),
-    ]
-    groups: Annotated[list[GroupFigures] | None, Field(description="By column of groups; null without any.")]
+ReasonCodes = Annotated[list[ReasonView], Field(description="The reasons as codes with their figures.")]
+PrecisionOrNone = Annotated[PrecisionView | None, Field(description="Null for weighted or too few draws.")]
 
 
 class DiagnosticsQuery(OutcomeQuestion):
     """A question about convergence."""
 
-    view: ClassVar = DiagnosticsView
+    view: ClassVar = schema_of(
+        Diagnosis,
+        "DiagnosticsView",
+        "outcome model_id classes verdict reasons reason_codes advice precision chains draws sigma "
+        "log_likelihood f traces moves trees topologies groups",
+        reason_codes=ReasonCodes,
+        precision=PrecisionOrNone,
+        classes=list[str] | None,
+    )
 
     points: int = Field(default=MAX_POINTS, ge=2, le=MAX_POINTS, description="Points of a trace per chain.")
 
-    def answer(self, model: ExplainedModel) -> DiagnosticsView:
+    def answer(self, model: ExplainedModel) -> Diagnosis:
         """Return the convergence diagnostics, with traces and acceptance counts."""
         with session_scope(model.predictor.engine, read_only=True) as session:
             chains = store.chains(session, [model.head.id])[model.head.id]
         statistics = [chain.statistics or {} for chain in chains]
-        report = diagnose(model.posterior.law, self.points, statistics)
-        return DiagnosticsView(model_id=model.head.id, classes=model.classes, **report)
+        return diagnose(model.posterior.law, self.points, statistics)
+
+    def facts(self, model: ExplainedModel, answer: Diagnosis) -> Mapping[str, Any]:
+        """Return the reasons and the precision too, which are documents of the verdict."""
+        documents = {name: answer[name] for name in ("reason_codes", "precision")}
+        return {**super().facts(model, answer), **documents}
 
 
 class HeldOutRows(TypedDict):

@@ -1,102 +1,49 @@
 """Intercepts and slopes of groups beside the trees."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from app.services.explanations.guard import ExplainedModel, Question
-from app.services.views import DrawsPerChain
+from app.services.views import lines_of, schema_of
+from sampler.host.posteriors import Correlation, GroupDeviation, GroupEffects, GroupSlopes
+
+schema_of(GroupDeviation, "GroupDeviationView", "mean sd lower upper rhat ess_bulk ess_tail")
+schema_of(Correlation, "CorrelationView", "mean lower upper")
+schema_of(
+    GroupSlopes,
+    "SlopesView",
+    "feature standard_deviation correlation groups",
+    groups=lines_of(
+        GroupSlopes, "GroupSlopeView", "group=groups mean sd lower upper", "A group and its slope."
+    ),
+)
+schema_of(
+    GroupEffects,
+    "GroupingView",
+    "column scale level standard_deviation share groups slopes",
+    groups=lines_of(
+        GroupEffects, "GroupView", "group=groups rows mean sd lower upper", "A group and its intercept."
+    ),
+)
 
 
-class GroupView(TypedDict):
-    """A group and its intercept."""
-
-    group: str
-    rows: Annotated[int, Field(description="Number of training rows of the group.")]
-    mean: float
-    sd: float
-    lower: float
-    upper: float
-
-
-class GroupSlopeView(TypedDict):
-    """A group and its slope."""
-
-    group: str
-    mean: float
-    sd: float
-    lower: float
-    upper: float
-
-
-class CorrelationView(TypedDict):
-    """Correlation over groups of slopes with intercepts."""
-
-    mean: float
-    lower: float
-    upper: float
-
-
-class GroupDeviationView(TypedDict):
-    """Standard deviation of the intercepts, or slopes, of all groups, new ones included."""
-
-    mean: float
-    sd: float
-    lower: float
-    upper: float
-    rhat: Annotated[float | None, Field(description="Rank-normalised split R-hat; null with too few draws.")]
-    ess_bulk: float | None
-    ess_tail: float | None
-
-
-class SlopesView(TypedDict):
-    """Slopes of one feature by group, beside what all groups share."""
-
-    feature: str
-    standard_deviation: GroupDeviationView
-    correlation: CorrelationView
-    groups: list[GroupSlopeView]
-
-
-class GroupingView(TypedDict):
-    """Intercepts, and slopes, of the groups of one column."""
-
-    column: str
-    scale: Annotated[str, Field(description="What intercepts are in units of.")]
-    level: Annotated[float, Field(description="The level of the intervals.")]
-    standard_deviation: GroupDeviationView
-    share: Annotated[float, Field(description="Share of the variance beside f between these groups.")]
-    groups: list[GroupView]
-    slopes: Annotated[
-        list[SlopesView],
-        Field(
-            description="Of each feature whose slope differs by group; intercepts are at these features' "
-            "means."
-        ),
-    ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupsView:
+@dataclass(frozen=True)
+class GroupsOfModel:
     """Intercepts and slopes of groups beside the trees, by column of groups; empty without any."""
 
-    model_id: str
-    draws: DrawsPerChain
     level: float
-    columns: list[GroupingView]
+    columns: list[GroupEffects]
 
 
 class GroupsQuery(Question):
     """A question about groups."""
 
-    view: ClassVar = GroupsView
+    view: ClassVar = schema_of(GroupsOfModel, "GroupsView", "model_id draws level columns")
 
     level: float = Field(default=0.9, gt=0, lt=1, description="The level of the intervals.")
 
-    def answer(self, model: ExplainedModel) -> GroupsView:
+    def answer(self, model: ExplainedModel) -> GroupsOfModel:
         """Return the intercepts of the groups with their intervals."""
-        draws, columns = model.posterior.num_draws, list[Any]()
-        columns += [each.to_json() for each in model.posterior.groups(self.level)]
-        return GroupsView(model_id=model.head.id, draws=draws, level=self.level, columns=columns)
+        return GroupsOfModel(self.level, model.posterior.groups(self.level))

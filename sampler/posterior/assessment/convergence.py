@@ -10,6 +10,8 @@ from sampler import interrupt
 from sampler.array_types import Floats
 from sampler.posterior.assessment.diagnostics import evenly_spaced
 from sampler.posterior.laws.law import Law
+from sampler.posterior.results.diagnosis import Limits, ScalarGrowth
+from sampler.posterior.results.scores import Convergence, RowsGrowth
 from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.verdict.agreement import FEWEST_DRAWS, LIMITS, SCALARS, VerdictLimits
 
@@ -18,39 +20,31 @@ ROWS = 50  # evenly spaced reference rows: each figure and point takes half a mi
 FEWEST_RANKED = 20  # draws of each chain that are kept however strongly they are correlated
 
 
-def growth(law: Law, num_draws: int) -> dict[str, Any]:
+def growth(law: Law, num_draws: int) -> Convergence:
     """Compute R-hat and effective sample sizes for growing parts of each chain's first `num_draws` draws.
 
     Weights of draws (smc, dcc-tree) are ignored here: the figures describe the particles, not the law,
     whose verdict uses the weights. Such draws come all at once and have no growth.
-
-    Returns
-    -------
-    dict
-        ``draws``, up to 12 numbers of draws; ``chains``, the number of chains; lists as long as ``draws``:
-        for ``sigma`` (None for classes) and ``log_likelihood`` (None of models made before outcomes of the
-        reference rows were kept) ``rhat, ess_bulk, ess_tail``; for ``f``, at up to 50 reference rows, their
-        medians, and ``rhat_p95``, which 95% of the rows don't exceed. ``limits``: the largest R-hat that each
-        verdict allows.
-
     """
     counts = _counts(num_draws)
     rows = evenly_spaced(law.draws.reference.num_rows, ROWS)
     f = law.draws_by_figure(law.draws.reference.part(rows), num_draws)
     scalars = law.scalars(num_draws)
-    of_f = [_of_rows(f[:, :, :count]) for count in counts]
-    return {
-        "draws": counts,
-        "chains": law.draws.num_chains,
-        **{
-            name: _turned([_figures(scalars[name][None, :, :count], np.median) for count in counts])
-            if name in scalars
-            else None
-            for name in SCALARS
-        },
-        "f": {"rows": len(rows), **_turned(of_f)},
-        "limits": {name: _limits(each.of(law.draws.num_chains)) for name, each in LIMITS.items()},
+    of_scalars = {
+        name: ScalarGrowth(
+            **_turned([_figures(scalars[name][None, :, :count], np.median) for count in counts])
+        )
+        if name in scalars and counts
+        else None
+        for name in SCALARS
     }
+    return Convergence(
+        chains=law.draws.num_chains,
+        draws=counts,
+        **of_scalars,
+        f=RowsGrowth(len(rows), **_turned([_of_rows(f[:, :, :count]) for count in counts])),
+        limits={name: _limits(each.of(law.draws.num_chains)) for name, each in LIMITS.items()},
+    )
 
 
 def independent_every(draws: Floats) -> int:
@@ -82,8 +76,8 @@ def rank_curves(sigma: Floats) -> list[tuple[Floats, Floats]]:
     return [(of_chain, level - of_chain) for of_chain in share]
 
 
-def _limits(limits: VerdictLimits) -> dict[str, float]:
-    return {"rhat": limits.rhat, "sigma_rhat": limits.sigma_rhat}
+def _limits(limits: VerdictLimits) -> Limits:
+    return Limits(limits.rhat, limits.sigma_rhat)
 
 
 def _counts(draws: int) -> list[int]:

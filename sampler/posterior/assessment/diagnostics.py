@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,24 @@ from numpy.typing import NDArray
 from sampler.array_types import Floats
 from sampler.posterior.kernels.depths import tree_depths
 from sampler.posterior.laws.law import Law
+from sampler.posterior.results.diagnosis import (
+    ChainMoves,
+    Diagnosis,
+    GroupFigures,
+    OneFigures,
+    Proposals,
+    RowFigures,
+    Spread,
+    Traces,
+    TreeSizes,
+)
 from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.verdict.agreement import FEWEST_DRAWS, SCALARS
 from sampler.posterior.verdict.reasons import reasons_to_json
 from sampler.posterior.weighting.importance_weights import mean_error
 from sampler.storage.draws import Draws
 
+D = TypeVar("D", bound=OneFigures)
 MAX_POINTS = 500  # points of a trace; a screen shows fewer
 FIGURES = {
     "rhat": rhat_ess.rhat,
@@ -29,7 +41,7 @@ FIGURES = {
 
 def diagnose(
     law: Law, max_points: int = MAX_POINTS, statistics: Sequence[Mapping[str, Any]] | None = None
-) -> dict[str, Any]:
+) -> Diagnosis:
     """Report the verdict, figures, traces, moves and tree sizes of a posterior.
 
     Parameters
@@ -44,17 +56,8 @@ def diagnose(
 
     Returns
     -------
-    dict
-        ``verdict, reasons, advice, chains, draws`` as `summary` has them, and ``reason_codes`` and
-        ``precision`` (None of weighted draws) as its JSON; ``sigma`` (None for classes), ``log_likelihood``
-        (of the reference rows' outcomes; None of models made before these were kept) and ``f`` with
-        ``mean, sd, rhat, ess_bulk, ess_tail, mcse_mean, reproducibility``, numbers for the first two, lists
-        over the reference rows for f; undefined figures (too few draws, chains that don't move) are None;
-        ``traces`` with the positions of the draws shown, and sigma and the log-likelihood of each chain at
-        them; ``moves`` by chain; ``trees``:
-        leaves and depths, their mean, maximum and shares; ``topologies`` of one tree: its shapes with their
-        probabilities (None of a sum of trees); ``groups``: for each column of groups (None without any) its
-        name, their number, and the figures of their standard deviation.
+    Diagnosis
+        The report; undefined figures (too few draws, chains that don't move) are None.
 
     """
     counted_moves = law.draws.statistics if statistics is None else statistics
@@ -62,39 +65,34 @@ def diagnose(
     f = law.draws_by_figure(law.draws.reference)
     scalars = law.scalars()
     places = evenly_spaced(law.draws.num_draws, max_points)
-    return {
-        "verdict": summary.verdict,
-        **reasons_to_json(summary.reasons),
-        "advice": summary.advice,
-        "precision": summary.precision and summary.precision.to_json(),
-        "chains": law.draws.num_chains,
-        "draws": law.draws.num_draws,
-        **{
-            name: {figure: row[0] for figure, row in _figures(scalars[name][None], weights).items()}
-            if name in scalars
-            else None
-            for name in SCALARS
-        },
-        "f": {"rows": len(f), **_figures(f, weights)},
-        "traces": {
-            "draws": places.tolist(),
-            **{name: scalars[name][:, places].tolist() if name in scalars else None for name in SCALARS},
-        },
-        "moves": [{"chain": chain, "moves": _moves(counted)} for chain, counted in enumerate(counted_moves)],
-        "trees": {
-            "leaves": _spread(law.leaf_counts.reshape(-1), weights),
-            "depth": _spread(
-                np.concatenate([depths(d[: law.draws.num_draws]) for d in law.draws.chains()]), weights
-            ),
-        },
-        "topologies": summary.topologies,
-        "groups": [
-            {"column": column.name, "groups": len(column.levels)}
-            | {name: row[0] for name, row in _figures(sd[None], weights).items()}
-            for column, sd in zip(law.schema.groups, law.group_sds(), strict=True)
-        ]
-        or None,
+    shown: dict[str, Any] = {
+        name: scalars[name][:, places].tolist() if name in scalars else None for name in SCALARS
     }
+    reasons: dict[str, Any] = reasons_to_json(summary.reasons)
+    of_scalars = {
+        name: _one(OneFigures, scalars[name], weights) if name in scalars else None for name in SCALARS
+    }
+    groups = [
+        _one(GroupFigures, sd, weights, column=column.name, groups=len(column.levels))
+        for column, sd in zip(law.schema.groups, law.group_sds(), strict=True)
+    ]
+    deep = np.concatenate([depths(d[: law.draws.num_draws]) for d in law.draws.chains()])
+    return Diagnosis(
+        verdict=summary.verdict,
+        **reasons,
+        advice=summary.advice,
+        precision=None if summary.precision is None else summary.precision.to_json(),
+        chains=law.draws.num_chains,
+        draws=law.draws.num_draws,
+        sigma=of_scalars["sigma"],
+        log_likelihood=of_scalars["log_likelihood"],
+        f=RowFigures(rows=len(f), **_figures(f, weights)),
+        traces=Traces(draws=places.tolist(), **shown),
+        moves=[ChainMoves(chain, _moves(counted)) for chain, counted in enumerate(counted_moves)],
+        trees=TreeSizes(_spread(law.leaf_counts.reshape(-1), weights), _spread(deep, weights)),
+        topologies=summary.topologies,
+        groups=groups or None,
+    )
 
 
 def evenly_spaced(count: int, most: int) -> NDArray[np.int64]:
@@ -129,21 +127,26 @@ def _plain(values: Floats) -> list[float | None]:
     return [value if np.isfinite(value) else None for value in values.tolist()]
 
 
-def _moves(counted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _one(kind: type[D], x: Floats, weights: Floats | None, **others: Any) -> D:
+    """Compute the figures of draws [chain, draw] of one quantity."""
+    return kind(**{name: values[0] for name, values in _figures(x[None], weights).items()}, **others)
+
+
+def _moves(counted: Mapping[str, Any]) -> dict[str, Proposals]:
     return {
-        name: {
-            "proposed": int(counts["proposed"]),
-            "accepted": int(counts["accepted"]),
-            "acceptance": counts["accepted"] / counts["proposed"] if counts["proposed"] else 0.0,
-        }
+        name: Proposals(
+            proposed=int(counts["proposed"]),
+            accepted=int(counts["accepted"]),
+            acceptance=counts["accepted"] / counts["proposed"] if counts["proposed"] else 0.0,
+        )
         for name, counts in counted.get("moves", {}).items()
     }
 
 
-def _spread(counts: NDArray[Any], weights: Floats | None) -> dict[str, Any]:
+def _spread(counts: NDArray[Any], weights: Floats | None) -> Spread:
     """Compute the mean, maximum, and share of trees at each count that occurs."""
     values, at = np.unique(counts, return_inverse=True)
     trees = np.bincount(at, weights=None if weights is None else weights.reshape(-1))
     seen = zip(map(str, values.tolist()), (trees / trees.sum()).tolist(), strict=True)
     mean = float(np.average(counts, weights=None if weights is None else weights.reshape(-1)))
-    return {"mean": mean, "max": int(counts.max()), "share": {name: share for name, share in seen if share}}
+    return Spread(mean, int(counts.max()), {name: share for name, share in seen if share})

@@ -5,14 +5,24 @@ A shape is written in pre-order, with "." for a leaf and "(" left right ")" for 
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sampler.array_types import Floats
+from sampler.posterior.protocol import Document
 
 MOST = 50  # shapes in a report
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TreeShape(Document):
+    """A topology of the tree: its splits regardless of their rules."""
+
+    topology: Annotated[str, 'Pre-order notation: a leaf is ".", a split is "(", left part, right part, ")".']
+    probability: Annotated[float, "The posterior probability."]
 
 
 def shape_of(splits: NDArray[np.bool_]) -> str:
@@ -58,6 +68,6 @@ def topologies(splits: NDArray[np.bool_], tree_start: NDArray[np.int64], share: 
     return dict(sorted(named.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
-def report(shapes: dict[str, float], most: int = MOST) -> list[dict[str, Any]]:
-    """Convert the first `most` shapes to JSON values."""
-    return [{"topology": name, "probability": share} for name, share in list(shapes.items())[:most] if share]
+def report(shapes: dict[str, float], most: int = MOST) -> list[TreeShape]:
+    """Return the first `most` shapes as documents."""
+    return [TreeShape(name, share) for name, share in list(shapes.items())[:most] if share]

@@ -8,7 +8,7 @@ import numpy as np
 
 from sampler import interrupt
 from sampler.array_types import Floats
-from sampler.posterior.results.groups import GroupEffects, GroupSlopes
+from sampler.posterior.results.groups import Correlation, GroupDeviation, GroupEffects, GroupSlopes
 from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.verdict.agreement import FEWEST_DRAWS
 from sampler.posterior.verdict.reasons import defined
@@ -39,7 +39,7 @@ def summarise_groups(law: Law, level: float) -> list[GroupEffects]:
             lower, upper = np.quantile(drawn, tails, axis=0)
             spread = drawn.std(axis=0, ddof=1) if len(chosen) > 1 else np.zeros(size)
             sd = intercepts.all_sds[k, term, chosen] / unit
-            of_all = figures_of(sd.reshape(num_chains, -1)) | _ends(sd, tails)
+            of_all = GroupDeviation(**figures_of(sd.reshape(num_chains, -1)), **_ends(sd, tails))
             return {
                 "mean": drawn.mean(axis=0),
                 "sd": spread,
@@ -57,9 +57,9 @@ def summarise_groups(law: Law, level: float) -> list[GroupEffects]:
             )
             factor = intercepts.factor[k, chosen]
             with_intercept = factor[:, term, 0] / intercepts.all_sds[k, term, chosen]
-            correlation = {"mean": float(with_intercept.mean()), **_ends(with_intercept, tails)}
+            correlation = Correlation(float(with_intercept.mean()), **_ends(with_intercept, tails))
             name = schema.columns[schema.coded[position][0]].name
-            slopes.append(GroupSlopes(name, **figures(term, unit), correlation=correlation))
+            slopes.append(GroupSlopes(name, column.levels, **figures(term, unit), correlation=correlation))
         summaries.append(
             GroupEffects(
                 column=column.name,
@@ -75,7 +75,7 @@ def summarise_groups(law: Law, level: float) -> list[GroupEffects]:
     return summaries
 
 
-def figures_of(sd: Floats) -> dict[str, float | None]:
+def figures_of(sd: Floats) -> dict[str, Any]:
     """Compute mean, sd and convergence of draws of one scalar [chain, draw]; undefined figures are None."""
     figures = {"mean": float(sd.mean()), "sd": float(sd.std(ddof=1)) if sd.size > 1 else 0.0}
     known = sd.shape[1] >= FEWEST_DRAWS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.laws.by_figure import fill_by_figure
 from sampler.posterior.laws.law import Law
 from sampler.posterior.parts.forest_to_explain import ForestToExplain
-from sampler.posterior.parts.slopes import Slopes
+from sampler.posterior.parts.slopes import Slope, Slopes
 from sampler.storage.draws import Draws, concatenate
 
 
@@ -66,7 +65,7 @@ class ClassesLaw(Law):
         slopes = self.step * np.concatenate(leaves)
         return [Slopes(terms, chains, np.ascontiguousarray(slopes[:, k])) for k in range(self.width)]
 
-    def linear_part(self, level: float = 0.9) -> list[dict[str, Any]] | None:
+    def linear_part(self, level: float = 0.9) -> list[Slope] | None:
         """Summarise the slopes of each class's linear part, as for numbers, with ``of_class``; None without.
 
         Only differences of classes' slopes mean anything: a slope is given less the mean over classes.
@@ -77,9 +76,11 @@ class ClassesLaw(Law):
         chosen, mean = self.draws.choose(None)[0], np.mean([slopes.values for slopes in self._lines], axis=0)
         scale = self.forests_to_explain()[0]
         return [
-            {"of_class": name} | each
+            each
             for name, own in zip(self.schema.target.levels, self._lines, strict=True)
-            for each in Slopes(own.terms, (), own.values - mean).summary(self.schema, chosen, level, scale)
+            for each in Slopes(own.terms, (), own.values - mean).summary(
+                self.schema, chosen, level, scale, name
+            )
         ]
 
     def _forests(self, draws: Draws) -> list[Draws]:

@@ -19,6 +19,7 @@ from sampler.posterior.core import topology
 from sampler.posterior.core.ensemble import Ensemble, columns_of_codes, rules_per_draw
 from sampler.posterior.core.intervals import IntervalFigures, Request, Sums
 from sampler.posterior.core.stored_draws import StoredDraws
+from sampler.posterior.core.topology import TreeShape
 from sampler.posterior.laws.likelihood import log_of_own, sum_over_rows
 from sampler.posterior.parts.compared_treatments import TREATED, Compared
 from sampler.posterior.parts.effects import EffectDraws
@@ -26,7 +27,7 @@ from sampler.posterior.parts.forest_to_explain import ForestToExplain
 from sampler.posterior.parts.intercepts import InterceptDraws
 from sampler.posterior.parts.part import LawPart, parts_of
 from sampler.posterior.parts.recalibration import Recalibrated
-from sampler.posterior.parts.slopes import Slopes
+from sampler.posterior.parts.slopes import Slope, Slopes
 from sampler.posterior.protocol import ExactSums, Loss, OutcomeLaw
 from sampler.posterior.recalibration.recalibration import Recalibration
 from sampler.posterior.verdict.reasons import noise_prior_reason
@@ -321,7 +322,7 @@ class Law:
         """Log marginal likelihood estimated by weighted draws, pooled and by run, and its sd; else None."""
         return None
 
-    def topologies(self, most: int) -> list[dict[str, Any]] | None:  # noqa: ARG002
+    def topologies(self, most: int) -> list[TreeShape] | None:  # noqa: ARG002
         """Return the most probable shapes of single trees; None of sums of trees."""
         return None
 
@@ -532,7 +533,7 @@ class Law:
         """Return a function from predictive bounds [row] to their Monte Carlo errors."""
         raise NotImplementedError
 
-    def linear_part(self, level: float = 0.9) -> list[dict[str, Any]] | None:
+    def linear_part(self, level: float = 0.9) -> list[Slope] | None:
         """Summarise the slopes of the linear part beside the trees; see `Posterior.linear_part`."""
         level = Request.check_level(level)
         if self.slopes is None:

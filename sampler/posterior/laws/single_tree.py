@@ -16,6 +16,7 @@ from sampler.posterior.core import topology
 from sampler.posterior.core.ensemble import Ensemble
 from sampler.posterior.core.intervals import IntervalFigures
 from sampler.posterior.core.stored_draws import StoredDraws
+from sampler.posterior.core.topology import TreeShape
 from sampler.posterior.laws import normal
 from sampler.posterior.laws.by_figure import fill_by_figure
 from sampler.posterior.laws.law import Law
@@ -169,7 +170,7 @@ class TreeLaw(Law):
         which = f"of {self.draws.classes[1]!r}" if len(self.draws.classes) == 2 else "of each class"
         return f"the probability {which}", forests
 
-    def topologies(self, most: int) -> list[dict[str, Any]]:
+    def topologies(self, most: int) -> list[TreeShape]:
         """Return the posterior probabilities of tree shapes, the most probable first.
 
         A ``topology`` is in pre-order, with "." for a leaf and "(" left right ")" for a split;

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +17,30 @@ from sampler.data.schema import Schema
 from sampler.errors import PackedError
 from sampler.posterior.kernels.moments import add_lines
 from sampler.posterior.parts.part import LawPart
+from sampler.posterior.protocol import Document
 from sampler.storage.draws import Draws
 from sampler.storage.model_header import Header
 
 LINE, TERM = 150, 5  # work of it, and of each of its terms; see `LawPart.work`
 LARGEST = 1e150  # largest slope, in units of y: its square is still finite
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Slope(Document):
+    """Slope of one term of a linear part, on the column's own scale."""
+
+    of_class: Annotated[
+        str | None,
+        "Of classes, the class whose log odds it is of, relative to the mean of all classes.",
+    ] = None
+    feature: str
+    level: Annotated[str | None, "The level that the term is for; null but for categories."]
+    missing: Annotated[bool, "Whether the term is for missing values."]
+    mean: float
+    sd: float
+    lower: float
+    upper: float
+    scale: Annotated[str, "Scale of the slope, in words: the target's, or its transform's."]
 
 
 class LinearDistance(NamedTuple):
@@ -87,16 +107,14 @@ class Slopes(LawPart):
         return LinearDistance(self.terms.column, slopes, apart, slopes @ mean)
 
     def summary(
-        self, schema: Schema, chosen: NDArray[np.int64], level: float, scale: str
-    ) -> list[dict[str, Any]]:
-        """Summarise the slopes on the columns' own scale; `scale` says in words what f is.
-
-        Returns
-        -------
-        list of dict
-            See `sampler.posterior.posterior.Posterior.linear_part`.
-
-        """
+        self,
+        schema: Schema,
+        chosen: NDArray[np.int64],
+        level: float,
+        scale: str,
+        of_class: str | None = None,
+    ) -> list[Slope]:
+        """Summarise the slopes on the columns' own scale; `scale` says in words what f is."""
         slopes = self.values[chosen] / np.array(self.terms.scale)
         tails = (1 - level) / 2, (1 + level) / 2
         lower, upper = np.quantile(slopes, tails, axis=0)
@@ -104,15 +122,16 @@ class Slopes(LawPart):
         for k, (position, missing) in enumerate(zip(self.terms.column, self.terms.missing, strict=True)):
             column, name = schema.coded[position]
             terms.append(
-                {
-                    "feature": schema.columns[column].name,
-                    "level": name,
-                    "missing": missing,
-                    "mean": float(slopes[:, k].mean()),
-                    "sd": float(slopes[:, k].std(ddof=1)) if len(slopes) > 1 else 0.0,
-                    "lower": float(lower[k]),
-                    "upper": float(upper[k]),
-                    "scale": scale,
-                }
+                Slope(
+                    of_class=of_class,
+                    feature=schema.columns[column].name,
+                    level=name,
+                    missing=missing,
+                    mean=float(slopes[:, k].mean()),
+                    sd=float(slopes[:, k].std(ddof=1)) if len(slopes) > 1 else 0.0,
+                    lower=float(lower[k]),
+                    upper=float(upper[k]),
+                    scale=scale,
+                )
             )
         return terms

@@ -3,86 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from sampler.array_types import Floats
+from sampler.array_types import Axes, Floats, Longs
 from sampler.data.scalars import cells_to_text, number_to_text, range_to_text
+from sampler.posterior.protocol import Document
 from sampler.posterior.results.answer import Answer
 
 FIGURES = ("mean", "sd", "lower", "upper")
 
 
+ByGroup = Annotated[Floats, Axes("group")]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupDeviation(Document):
+    """Standard deviation of the intercepts, or slopes, of all groups, new ones included."""
+
+    mean: float
+    sd: float
+    lower: float
+    upper: float
+    rhat: Annotated[float | None, "Rank-normalised split R-hat; null with too few draws."]
+    ess_bulk: float | None
+    ess_tail: float | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Correlation(Document):
+    """Correlation over groups of slopes with intercepts."""
+
+    mean: float
+    lower: float
+    upper: float
+
+
 @dataclass(frozen=True)
 class GroupSlopes:
-    """Slopes of one feature by group, beside those that all groups share.
+    """Slopes of one feature by group, beside what all groups share.
 
     Attributes
     ----------
-    feature
-        Name of the feature.
     mean, sd, lower, upper
-        Change for one more unit of the feature, by group, over draws, float64 [group].
-    standard_deviation
-        Of the slopes of all groups, as of the intercepts.
+        Change for one more unit of the feature, by group, over draws.
     correlation
-        Of slopes with the intercepts, which are at the feature's mean: ``mean, lower, upper``.
+        Of slopes with the intercepts, which are at the feature's mean.
 
     """
 
     feature: str
-    mean: Floats
-    sd: Floats
-    lower: Floats
-    upper: Floats
-    standard_deviation: dict[str, float | None]
-    correlation: dict[str, float]
+    groups: tuple[str, ...] = field(compare=False)
+    mean: ByGroup
+    sd: ByGroup
+    lower: ByGroup
+    upper: ByGroup
+    standard_deviation: GroupDeviation
+    correlation: Correlation
 
 
 @dataclass(frozen=True, repr=False)
 class GroupEffects(Answer):
-    """Intercepts of the groups of one column, with those of their standard deviation.
+    """Intercepts, and slopes, of the groups of one column.
 
     Attributes
     ----------
-    column
-        Name of the column.
-    scale
-        What intercepts are in units of, in words.
-    groups
-        Names of the groups.
-    rows
-        Training rows of each group, int64 [group].
     mean, sd, lower, upper
-        Of the intercepts over draws, float64 [group].
-    level
-        Probability of the intervals.
-    standard_deviation
-        Of the intercepts of all groups, new ones included: ``mean, sd, lower, upper, rhat, ess_bulk,
-        ess_tail``; undefined figures are None.
+        Of the intercepts over draws.
     share
-        Mean of the share of the variance beside f that is between the groups: of this column, other columns
-        and the noise.
-    slopes
-        Slopes by group of each feature that has such; intercepts are then at these features' means.
+        The variance is that of this column, other columns and the noise.
 
     """
 
     column: str
-    scale: str
+    scale: Annotated[str, "What intercepts are in units of."]
     groups: tuple[str, ...]
-    rows: NDArray[np.int64]
-    mean: Floats
-    sd: Floats
-    lower: Floats
-    upper: Floats
-    level: float
-    standard_deviation: dict[str, float | None]
-    share: float
-    slopes: tuple[GroupSlopes, ...] = ()
+    rows: Annotated[Longs, Axes("group"), "Number of training rows of the group."]
+    mean: ByGroup
+    sd: ByGroup
+    lower: ByGroup
+    upper: ByGroup
+    level: Annotated[float, "The level of the intervals."]
+    standard_deviation: GroupDeviation
+    share: Annotated[float, "Share of the variance beside f between these groups."]
+    slopes: Annotated[
+        tuple[GroupSlopes, ...],
+        "Of each feature whose slope differs by group; intercepts are at these features' means.",
+    ] = ()
 
     def columns(self) -> dict[str, Any]:
         """Arrange it by name with a row for each group: group, rows, mean, sd, lower, upper.
@@ -94,33 +101,6 @@ class GroupEffects(Answer):
         for each in self.slopes:
             columns |= {f"{each.feature}: {name}": getattr(each, name) for name in FIGURES}
         return columns
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as JSON values, with a list of groups."""
-        lists = [list(self.groups), self.rows.tolist(), *(getattr(self, name).tolist() for name in FIGURES)]
-        names = ("group", "rows", *FIGURES)
-        return {
-            "column": self.column,
-            "scale": self.scale,
-            "level": self.level,
-            "standard_deviation": self.standard_deviation,
-            "share": self.share,
-            "groups": [dict(zip(names, each, strict=True)) for each in zip(*lists, strict=True)],
-            "slopes": [
-                {
-                    "feature": each.feature,
-                    "standard_deviation": each.standard_deviation,
-                    "correlation": each.correlation,
-                    "groups": [
-                        dict(zip(("group", *FIGURES), own, strict=True))
-                        for own in zip(
-                            self.groups, *(getattr(each, name).tolist() for name in FIGURES), strict=True
-                        )
-                    ],
-                }
-                for each in self.slopes
-            ],
-        }
 
     def __str__(self) -> str:
         width = max(map(len, (*self.groups, self.column))) + 2

@@ -27,8 +27,8 @@ class Inclusion(Answer):
     mean: ByFeature
     lower: ByFeature
     upper: ByFeature
-    level: float
-    draws_without_rules: int
+    level: Annotated[float, "The level of the intervals of the shares and slopes."]
+    draws_without_rules: Annotated[int, "Draws without any split rule, which are excluded."]
 
     headline: ClassVar[str] = "Share of the split rules"
 

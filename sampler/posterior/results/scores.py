@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import numpy as np
 
+from sampler.posterior.protocol import Document
 from sampler.posterior.results.answer import draw, to_pandas
 from sampler.posterior.results.columns import percent
+from sampler.posterior.results.diagnosis import Defined, Limits, ScalarGrowth
 
 
 class Scores(dict[str, Any]):
@@ -43,8 +46,30 @@ class Scores(dict[str, Any]):
         return to_pandas({"score": parts["score"], **ends})
 
 
-class Convergence(dict[str, Any]):
-    """R-hat and effective sample sizes by number of draws; `to_pandas` arranges them as a table."""
+@dataclass(frozen=True, eq=False, repr=False)
+class RowsGrowth(Document):
+    """Diagnostics of f at some reference rows: medians over rows, and the 95% quantile of R-hat."""
+
+    rows: int
+    rhat: Defined = field(default_factory=list)
+    rhat_p95: Defined = field(default_factory=list)
+    ess_bulk: Defined = field(default_factory=list)
+    ess_tail: Defined = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Convergence(Document):
+    """R-hat and effective sample size by number of draws."""
+
+    chains: int
+    draws: Annotated[list[int], "Numbers of kept draws per chain, up to 12 values from 8 draws on."]
+    sigma: Annotated[ScalarGrowth | None, "Null for classes."]
+    log_likelihood: Annotated[
+        ScalarGrowth | None,
+        "Of the reference rows' outcomes; null for models made before these were kept.",
+    ]
+    f: RowsGrowth
+    limits: Annotated[dict[str, Limits], "Limits by verdict."]
 
     def __repr__(self) -> str:
         text: str = draw("cards:answer_text", self)

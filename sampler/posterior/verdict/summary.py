@@ -105,7 +105,7 @@ class Summary:
     moves: dict[str, dict[str, float | int]]
     leaves: dict[str, Any]
     weights: dict[str, Any] | None = None  # for weighted draws: effective number, log evidence by run
-    topologies: list[dict[str, Any]] | None = None  # for a single tree: its shapes, the most probable first
+    topologies: list[Any] | None = None  # for a single tree: its shapes, the most probable first
     precision: Precision | None = None  # by how much estimates may be off; None of weighted or too few draws
 
     def to_json(self) -> dict[str, Any]:

@@ -1,6 +1,9 @@
 """Views: filled with the figures of an answer by name, and read from stored documents."""
 
+import copy
 import importlib
+import json
+import pickle
 import pkgutil
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Annotated
@@ -12,7 +15,9 @@ from pydantic import BaseModel, TypeAdapter
 from app import api, services, web
 from app.services.explanations.diagnostics import HeldOut
 from app.services.views import VIEWS, filled, lines_of, of_document, schema_of
+from app.web.json_pieces import written
 from sampler.array_types import Axes, ByRow, Floats, Longs
+from sampler.posterior.protocol import Document
 from sampler.posterior.results.contrasts import ContrastEstimate
 
 
@@ -40,6 +45,39 @@ def test_a_view_without_a_figure_is_refused():
     """A field that neither the answer nor the caller has is a mistake of the program."""
     with pytest.raises(AttributeError):
         filled(VIEWS[ContrastEstimate], object())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Report(Document):
+    """A report."""
+
+    mean: Annotated[float, "The mean."]
+    most: dict[str, int]
+    of_class: Annotated[str | None, "Its class."] = None
+
+
+@dataclass(frozen=True)
+class Holder:
+    """An answer with a report."""
+
+    report: Report
+
+
+def test_a_document_is_read_as_a_dict_and_by_attributes():
+    """It is the JSON of its fields, without those that are absent, and its schema is that of a dict."""
+    report = Report(0.5, {"a": 1})
+    assert json.loads(json.dumps(report)) == report == {"mean": 0.5, "most": {"a": 1}}
+    assert (report.mean, report["mean"], report.of_class) == (0.5, 0.5, None)
+    assert pickle.loads(pickle.dumps(report)) == report == copy.deepcopy(report)
+    assert Report(0.5, {}, "red") == {"mean": 0.5, "most": {}, "of_class": "red"}
+
+    document = TypeAdapter(schema_of(Report, "ReportView", "of_class? mean most")).json_schema()
+    assert document["required"] == ["mean", "most"]
+    assert document["properties"]["mean"]["description"] == "The mean."
+    assert document["properties"]["of_class"]["default"] is None
+    view = schema_of(Holder, "HolderView", "model_id report")
+    shown = filled(view, Holder(report), model_id="mdl_1")
+    assert written(shown) == b'{"model_id":"mdl_1","report":{"mean":0.5,"most":{"a":1}}}'
 
 
 @dataclass(frozen=True)
