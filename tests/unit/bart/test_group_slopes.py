@@ -194,7 +194,7 @@ def test_the_table_of_slopes(fitted):
     np.testing.assert_allclose(own, 1.5 * (slope - slope.mean()), atol=0.35)
     assert slopes.standard_deviation["mean"] > 5 * where.slopes[0].standard_deviation["mean"]
     assert -1 <= slopes.correlation["lower"] < slopes.correlation["upper"] <= 1
-    assert who.to_json()["slopes"][0]["groups"][3]["group"] == "3"
+    assert who.slopes[0].groups[3] == "3"
     assert "x: mean" in who.to_pandas()
     assert "slope of x: standard deviation" in str(who)
     curve = fitted.partial_dependence("x", grid={"x": [-1.0, 1.0]})
