@@ -17,6 +17,8 @@ ColumnKind = Literal["number", "boolean", "category", "text", "date", "unusable"
 LARGEST_ID = 2.0**64  # larger numbers are measurements rather than identifiers
 MAX_LEVELS = 50  # text with more levels is probably a name or an identifier, and is left out unless requested
 
+FEWEST_OF_LEVEL = 3  # rows whose mean tells something of others
+
 KIND_OF_TYPE: dict[str, ColumnKind] = {
     "number": "number",
     "boolean": "boolean",
@@ -50,6 +52,8 @@ class ColumnSummary:
     order
         Levels of a category whose type puts them in order (an ordered `Categorical` of pandas, an `Enum` of
         polars, an ordered dictionary of Arrow), from the lowest to the highest; empty for any other.
+    repeated
+        Of text, rows in levels of three rows or more; 0 where they were not counted.
 
     """
 
@@ -62,12 +66,14 @@ class ColumnSummary:
     levels: tuple[str, ...] = ()
     note: str = ""
     order: tuple[str, ...] = ()
+    repeated: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
         fields = asdict(self) | {"levels": list(self.levels)}
-        del fields["order"]
-        return fields | ({"order": list(self.order)} if self.order else {})
+        del fields["order"], fields["repeated"]
+        fields |= {"order": list(self.order)} if self.order else {}
+        return fields | ({"repeated": self.repeated} if self.repeated else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ColumnSummary:
@@ -97,7 +103,8 @@ def summarise(column: RawColumn, *, count_distinct: bool = True) -> ColumnSummar
     kind, missing = infer_kind(column), column.missing
     if column.numbers is None:
         cells = [cell for cell in column.cells or () if cell is not None]
-        levels = {str(cell) for cell in cells}
+        counts = Counter(map(str, cells))
+        levels = {*counts}
         return ColumnSummary(
             name=column.name,
             kind=kind,
@@ -106,6 +113,7 @@ def summarise(column: RawColumn, *, count_distinct: bool = True) -> ColumnSummar
             levels=sort_levels(levels) if kind == "category" else (),
             note=_note(column),
             order=column.levels if kind == "category" else (),
+            repeated=repeated_rows(counts.values()) if kind == "text" else 0,
         )
     present = column.numbers[~np.isnan(column.numbers)]
     low, high = (float(present.min()), float(present.max())) if len(present) else (None, None)
@@ -119,6 +127,11 @@ def summarise(column: RawColumn, *, count_distinct: bool = True) -> ColumnSummar
         max=days_to_text(high) if is_date and high is not None else high,
         note=note_on_rounding(present) if column.type == "number" else "",
     )
+
+
+def repeated_rows(counts: Iterable[int]) -> int:
+    """Count the rows of levels of three or more, by the rows of each level."""
+    return sum(count for count in counts if count >= FEWEST_OF_LEVEL)
 
 
 def sort_levels(levels: Iterable[str]) -> tuple[str, ...]:

@@ -88,7 +88,9 @@ def level_warnings(schema: Schema, num_rows: int, settings: Settings) -> list[st
         f"intervals of single levels are too narrow; groups={column.name!r} gives each an intercept that "
         "allows for how few its rows are"
         for column in schema.columns
-        if len(column.levels) > MAX_LEVELS and num_rows < FEW_OF_LEVEL * len(column.levels)
+        if column.kind == "category"
+        and len(column.levels) > MAX_LEVELS
+        and num_rows < FEW_OF_LEVEL * len(column.levels)
     ]
 
 

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from sampler.data.binning import Grid
 from sampler.data.columns import sort_levels
 from sampler.data.convert import Labels, to_floats, to_labels
+from sampler.data.level_means import LevelOutcomes, cross_fitted, level_means
 from sampler.data.row_flags import OUTSIDE_RANGE, first_of, mark_levels, mark_numbers, unseen_in_words
 from sampler.data.scalars import counted, days_to_text, has_zone, number_to_text, text_to_days
-from sampler.data.schema import Column, FeatureKind, Schema, why_too_large
-from sampler.data.table import RawColumn, is_array, read, read_rows
+from sampler.data.schema import OF_LEVELS, Column, FeatureKind, Schema, why_too_large
+from sampler.data.table import RawColumn, Table, is_array, read, read_rows
 from sampler.errors import DataError, DataProblem
 
 FEW = 16  # rows that may be encoded cell by cell
@@ -145,11 +146,11 @@ class Coded:
 
 
 def train_column(
-    raw: RawColumn, kind: FeatureKind, problems: list[DataProblem]
+    raw: RawColumn, kind: FeatureKind, problems: list[DataProblem], outcomes: LevelOutcomes | None = None
 ) -> tuple[Column, NDArray[Any]]:
     """Convert a training column to `kind`.
 
-    Problems are appended to `problems`.
+    Problems are appended to `problems`. `outcomes` are those by whose means levels are encoded.
 
     Returns
     -------
@@ -158,6 +159,15 @@ def train_column(
         position of each row's level, -1 for missing (see `indicator`).
 
     """
+    if kind == "encoded" and outcomes is not None:
+        labels = to_labels(raw, problems)
+        missing = int(np.count_nonzero(labels.index < 0))
+        counts = np.bincount(labels.index[labels.index >= 0], minlength=len(labels.names))
+        by_count = sorted(zip((-counts).tolist(), labels.names, strict=True))
+        column = Column(raw.name, kind, tuple(name for _, name in by_count), missing)
+        level = _level_of(column, labels)
+        means = level_means(level, len(column.levels), outcomes)
+        return replace(column, means=tuple(means.tolist())), cross_fitted(level, len(means), outcomes)
     if kind == "category":
         labels = to_labels(raw, problems)
         missing = int(np.count_nonzero(labels.index < 0))
@@ -174,6 +184,20 @@ def train_column(
         problems.append(DataProblem(raw.name, None, why))
     zoned = next(iter(raw.zones)) if kind == "date" and len(raw.zones) == 1 else None
     return Column(raw.name, kind, (), len(values) - len(present), low, high, read_text, zoned), values
+
+
+def encoded_again(coded: Coded, table: Table, schema: Schema, grid: Grid, outcomes: LevelOutcomes) -> Coded:
+    """Encode training rows as the fit had them: encoded text by the means of the other folds."""
+    for position, (place, _) in enumerate(schema.coded):
+        column = schema.columns[place]
+        if column.kind != "encoded":
+            continue
+        level = _level_of(column, to_labels(table.column(column.name), []))
+        values = cross_fitted(level, len(column.levels), outcomes)
+        coded.codes[position] = grid.encode(position, values)
+        if coded.values is not None:
+            coded.values[position] = values
+    return coded
 
 
 def _level_of(column: Column, labels: Labels) -> NDArray[np.intp]:
@@ -289,7 +313,7 @@ def _usual_values(cells: list[Any], column: Column) -> list[list[float]] | None:
         if not all(type(cell) is str and cell in column.levels for cell in cells):
             return None
         return [[float(cell == name) for cell in cells] for name in column.indicators]
-    low, high, plain = column.min, column.max, PLAIN[column.kind]
+    low, high, plain = column.min, column.max, PLAIN.get(column.kind, ())
     if low is None or high is None or not all(type(cell) in plain for cell in cells):
         return None
     if column.zoned is not None and any(has_zone(cell) != column.zoned for cell in cells):
@@ -345,7 +369,7 @@ def _new_values(
     marks: NDArray[np.uint8] | None = None,
     unseen: dict[str, list[str]] | None = None,
 ) -> Iterator[NDArray[np.float64]]:
-    if column.kind == "category":
+    if column.kind in OF_LEVELS:
         labels = to_labels(raw, problems)
         level = _level_of(column, labels)
         if marks is not None:
@@ -355,6 +379,9 @@ def _new_values(
         if total:
             rows = int(np.count_nonzero(level == -2))
             warnings.append(f"{column.name}: {unseen_in_words(first, rows, total)}")
+        if column.kind == "encoded":
+            yield np.array([*column.means, 0.0, math.nan])[level]  # -2 is the last but one, -1 the last
+            return
         yield from (indicator(column, level, name) for name in column.indicators)
     else:
         values = to_floats(raw, column.kind, problems, read_text=column.from_text)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sampler.data.columns import sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
 from sampler.data.linear_terms import LinearTerms, has_no_slope
-from sampler.data.schema import Column, Schema
+from sampler.data.schema import OF_LEVELS, Column, Schema
 from sampler.data.table import RawColumn, Table
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 from sampler.families import FAMILIES
@@ -181,7 +181,7 @@ def check_slopes(names: Sequence[str], kinds: Mapping[str, str], single: Collect
         if name not in kinds:
             message = f"slopes: {name!r} is not among the features{suggestion(name, [*kinds])}"
             raise SettingsError(message, field="slopes", code="unknown")
-        if kinds[name] == "category":
+        if kinds[name] in OF_LEVELS:
             message = (
                 f"slopes: {name!r} is a category, of which there is no slope: take numbers, dates or booleans"
             )

@@ -16,8 +16,10 @@ from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 
 LONGEST_NAME = 200  # characters
 ROW_LABELS = re.compile(r"__index_level_\d+__")  # what pandas calls those without a name in Arrow and Parquet
-FeatureKind = Literal["number", "boolean", "category", "date"]
+FeatureKind = Literal["number", "boolean", "category", "date", "encoded"]
 KINDS: tuple[FeatureKind, ...] = get_args(FeatureKind)
+OF_LEVELS = ("category", "encoded")  # kinds of columns whose cells are names
+MOST_ENCODED = 20_000  # levels whose means a model keeps
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,9 @@ class Column:
     name
         Name of the column.
     kind
-        "number", "boolean", "category" or "date".
+        "number", "boolean", "category", "date" or "encoded": text that counts as the mean of its level.
     levels
-        Levels of a category, sorted.
+        Levels of a category, sorted; of encoded text the most frequent first.
     missing
         Number of missing training values; in a category, missing is a level of its own.
     min, max
@@ -41,6 +43,8 @@ class Column:
         prediction too.
     zoned
         Whether the times of a date's training column had a zone; None where only some had, or it isn't known.
+    means
+        Value of each level of encoded text (`sampler.data.level_means`); a new level has 0.
 
     """
 
@@ -52,6 +56,12 @@ class Column:
     max: float | None = None
     from_text: bool = False
     zoned: bool | None = None
+    means: tuple[float, ...] = ()
+
+    @cached_property
+    def mean_of(self) -> dict[str, float]:
+        """Value of each level of encoded text."""
+        return dict(zip(self.levels, self.means, strict=True))
 
     @cached_property
     def indicators(self) -> tuple[str | None, ...]:
@@ -67,8 +77,9 @@ class Column:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        fields = asdict(self) | {"levels": list(self.levels)}
-        return {name: value for name, value in fields.items() if name != "zoned" or value is not None}
+        fields = asdict(self) | {"levels": list(self.levels), "means": list(self.means) or None}
+        later = ("zoned", "means")
+        return {name: value for name, value in fields.items() if name not in later or value is not None}
 
 
 @dataclass(frozen=True)
@@ -177,7 +188,7 @@ class Schema:
 
 
 def _column(data: Mapping[str, Any]) -> Column:
-    column = Column(**{**data, "levels": tuple(data["levels"])})
+    column = Column(**{**data, "levels": tuple(data["levels"]), "means": tuple(data.get("means", ()))})
     if column.kind not in KINDS or not all(isinstance(text, str) for text in (column.name, *column.levels)):
         raise ValueError(f"a column of unknown kind {column.kind!r}, or with names that are not text")
     return column
@@ -215,6 +226,7 @@ def choose(
     columns: Mapping[str, str] | None = None,
     num_rows: int | None = None,
     unfit: Mapping[str, str] | None = None,
+    encodes: bool = False,
 ) -> Choice:
     """Choose the features of a table from the summaries of its columns, without reading the data.
 
@@ -233,6 +245,8 @@ def choose(
         Number of rows, by which columns without any value are recognised; None skips that check.
     unfit
         Why columns can't be features, whatever their kinds, by name.
+    encodes
+        Whether the outcome has means by which text of more than 50 levels may be encoded.
 
     Returns
     -------
@@ -248,13 +262,23 @@ def choose(
 
     """
     by_name = {summary.name: summary for summary in summaries}
-    overrides = _overrides(columns or {}, by_name)
+    overrides = _overrides(columns or {}, by_name, encodes=encodes)
     chosen = [name for name in by_name if name not in reserved] if features is None else list(features)
     _check_features(chosen, by_name, reserved)
     kinds: dict[str, FeatureKind] = {}
     left_out: list[LeftOut] = []
+    encoded: list[str] = []
     problems: list[DataProblem] = []
     for name in chosen:
+        if encodes and name not in (unfit or {}) and _is_encoded(by_name[name], overrides, num_rows):
+            kinds[name] = "encoded"
+            encoded.append(
+                f"{name} is text with {by_name[name].distinct} levels: each counts as the mean outcome of "
+                "its rows, drawn towards that of all (of training rows by the others of five folds), and a "
+                f"new level as the mean of all; columns={{{name!r}: 'category'}} gives each a column, and "
+                f"groups={name!r} an intercept, as subjects or sites have"
+            )
+            continue
         why = (unfit or {}).get(name) or _why_left_out(
             by_name[name], overrides.get(name), num_rows, named=features is not None
         )
@@ -271,10 +295,18 @@ def choose(
         raise DataError([DataProblem(None, None, "there is no column to learn from"), *reasons])
     warnings = [f"{item.name} is left out: {item.why}" for item in left_out]
     ignored = tuple(name for name in by_name if name not in kinds)
-    return Choice(kinds, tuple(left_out), ignored, warnings)
+    return Choice(kinds, tuple(left_out), ignored, [*warnings, *encoded])
 
 
-def _overrides(columns: Mapping[str, str], by_name: Mapping[str, ColumnSummary]) -> dict[str, FeatureKind]:
+def _is_encoded(summary: ColumnSummary, overrides: Mapping[str, FeatureKind], num_rows: int | None) -> bool:
+    """Tell whether text that would be left out has levels of enough rows each to be encoded."""
+    enough = num_rows is not None and 0 < num_rows <= 2 * summary.repeated
+    return enough and summary.name not in overrides and not summary.note and summary.distinct <= MOST_ENCODED
+
+
+def _overrides(
+    columns: Mapping[str, str], by_name: Mapping[str, ColumnSummary], *, encodes: bool
+) -> dict[str, FeatureKind]:
     overrides: dict[str, FeatureKind] = {}
     for name, kind in columns.items():
         if name not in by_name:
@@ -291,6 +323,13 @@ def _overrides(columns: Mapping[str, str], by_name: Mapping[str, ColumnSummary])
                 f"columns[{name!r}] must be one of {', '.join(KINDS)}; it is {kind!r}",
                 field="columns",
                 code="not_accepted",
+            )
+        if override == "encoded" and not encodes:
+            raise SettingsError(
+                f"columns[{name!r}]: levels are encoded by means of one outcome, which is a number, a count "
+                "or one of two classes, without a treatment or limits: make it a category, or leave it out",
+                field="columns",
+                code="not_applicable",
             )
         overrides[name] = override
     return overrides

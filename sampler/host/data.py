@@ -11,6 +11,7 @@ from sampler.data.columns import (
     is_beyond,
     is_number,
     note_on_rounding,
+    repeated_rows,
     sort_levels,
 )
 from sampler.data.convert import PLAIN, level_meant, to_floats, to_labels
@@ -36,7 +37,7 @@ from sampler.data.scalars import (
     text_to_days,
 )
 from sampler.data.scalars import as_text as value_as_text
-from sampler.data.schema import KINDS, LONGEST_NAME, ROW_LABELS, Choice, Column, name_fault
+from sampler.data.schema import KINDS, LONGEST_NAME, OF_LEVELS, ROW_LABELS, Choice, Column, name_fault
 from sampler.data.splits.copies import are_among, copied_rows
 from sampler.data.splits.resemblance import MOST_CELLS, undeclared
 from sampler.data.splits.split_plan import FOLDS, Split, SplitPlan, folds_of, without_new_groups
@@ -56,6 +57,7 @@ __all__ = [
     "MAX_LEVELS",
     "MICROSECONDS_A_DAY",
     "MOST_CELLS",
+    "OF_LEVELS",
     "PLAIN",
     "ROW_LABELS",
     "UNSEEN_LEVEL",
@@ -108,6 +110,7 @@ __all__ = [
     "read_outcomes",
     "read_weights",
     "refuse_censoring",
+    "repeated_rows",
     "rows_by_group",
     "scalars",
     "shortened",

@@ -261,6 +261,8 @@ def _check_column(column: Column) -> None:
     counts = isinstance(column.missing, int) and column.missing >= 0
     ends = all(end is None or _is_number(end) for end in (column.min, column.max))
     levels = len(set(column.levels)) == len(column.levels)
+    encoded = len(column.levels) if column.kind == "encoded" else 0
+    levels = levels and len(column.means) == encoded and all(map(_is_number, column.means))
     if not (counts and ends and levels and isinstance(column.from_text, bool)):
         raise _wrong(f"column {column.name[:100]!r} has an invalid description")
 

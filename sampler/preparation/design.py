@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sampler.array_types import Floats
 from sampler.data.convert import to_floats
 from sampler.data.encode import indicator, train_column
+from sampler.data.level_means import LevelOutcomes
 from sampler.data.schema import Column, FeatureKind
 from sampler.data.table import ALL, RawColumn, Table
 from sampler.definitions.design import Design
@@ -28,8 +29,8 @@ class TableDesign:
     types; all other numbers are read from the table again.
     """
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
+    def __init__(self, table: Table, outcomes: LevelOutcomes | None = None) -> None:
+        self._table, self._outcomes = table, outcomes
         self._readers: list[Callable[[slice], Floats]] = []
 
     def add(self, raw: RawColumn, kind: FeatureKind, problems: list[DataProblem]) -> Column:
@@ -37,11 +38,11 @@ class TableDesign:
 
         Problems are appended to `problems`.
         """
-        column, kept = train_column(raw, kind, problems)
+        column, kept = train_column(raw, kind, problems, self._outcomes)
         if kind == "category":
             level = kept.astype(np.int16)
             self._readers += [partial(_indicator, column, level, name) for name in column.indicators]
-        elif raw.numbers is None:
+        elif raw.numbers is None or kind == "encoded":
             self._readers.append(kept.__getitem__)
         else:
             self._readers.append(partial(_read, self._table, raw.name, kind))
@@ -74,6 +75,40 @@ class TableDesign:
         if in_turn:
             return np.stack([read(rows) for read in readers])
         return np.stack([read(ALL)[rows] for read in readers], axis=1).T
+
+
+class ColumnsOfDesign:
+    """Some columns of a design, in their order."""
+
+    def __init__(self, design: Design, columns: NDArray[np.int64]) -> None:
+        self._design, self._columns = design, columns
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of columns and rows."""
+        return len(self._columns), self._design.shape[1]
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return len(self._columns) * int(self._design.shape[1])
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __iter__(self) -> Iterator[Floats]:
+        return (self._design[column] for column in self._columns)
+
+    def __getitem__(self, key: Any) -> Floats:
+        """Read a column, or columns and rows as from an array."""
+        columns, rows = key if isinstance(key, tuple) else (key, ALL)
+        chosen = self._columns[columns]
+        if not chosen.ndim:
+            return np.asarray(self._design[int(chosen), rows])
+        read = np.empty((len(chosen), len(np.arange(self.shape[1])[rows])))
+        for own, column in zip(read, chosen.tolist(), strict=True):
+            own[:] = self._design[column, rows]
+        return read
 
 
 class RowsOfDesign:

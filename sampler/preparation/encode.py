@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,7 @@ from sampler.data.data_warnings import (
     site_warnings,
 )
 from sampler.data.groupings import Groupings
+from sampler.data.level_means import LevelOutcomes
 from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.data.rows import Rows
 from sampler.data.schema import Column, FeatureKind, Schema
@@ -43,7 +44,7 @@ from sampler.errors import DataError, DataProblem
 from sampler.families import CLASS_SLOPE_SD, FAMILIES
 from sampler.methods import METHODS
 from sampler.noise import AUTO
-from sampler.preparation.design import TableDesign
+from sampler.preparation.design import ColumnsOfDesign, TableDesign
 from sampler.preparation.fit_plan import FitPlan
 from sampler.preparation.hurdle import with_point, without_point
 from sampler.preparation.noise_choice import choose_noise
@@ -84,6 +85,7 @@ def prepare_one(
     rows: Rows,
     *,
     ignored: Sequence[str] = (),
+    encodes: bool = True,
     **arguments: Any,
 ) -> PreparedFit:
     """Plan and encode a fit of one outcome; raises as `plan` and `encode`.
@@ -94,6 +96,8 @@ def prepare_one(
         The rows of the fit.
     ignored
         Further names that new tables may contain and the model ignores.
+    encodes
+        Whether text of many levels may be encoded by means of the outcome.
     arguments
         Those of `plan`, and settings of `sampler.settings.Settings`; family "auto" is chosen by the outcomes.
 
@@ -107,7 +111,7 @@ def prepare_one(
     guessed = arguments.get("family") == "auto"
     summaries = [summarise(rows.table.column(name), count_distinct=False) for name in rows.table.names]
     settings = resolve_settings(rows, **arguments)
-    return encode(plan(rows, summaries, settings, guessed=guessed, **given), rows, ignored)
+    return encode(plan(rows, summaries, settings, guessed=guessed, encodes=encodes, **given), rows, ignored)
 
 
 def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> PreparedFit:
@@ -118,7 +122,9 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
     """
     choice, target, outcome, censored = planned.choice, planned.target, planned.outcome, planned.censored
     grouped = [column.name for column in planned.groups]
-    used, design, rounded = _read_features(rows.table, choice.kinds)
+    used, design, rounded = _read_features(
+        rows.table, choice.kinds, LevelOutcomes.of(outcome, planned.by_role)
+    )
     unused = dict.fromkeys([*choice.ignored, *rows.known, *ignored])
     schema = Schema(
         columns=used,
@@ -146,10 +152,13 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         )
     of_all, point = (outcome, design, codes), planned.point
     planned, outcome, design, codes = without_point(planned, *of_all)
-    all_codes = codes if arms is None else arms.codes
-    encoded = outcome, design, weight, codes
-    sigmas = _Sigmas(several=planned.settings.noise == AUTO)
-    has_units = bool(planned.prior.keys() & {*ABSOLUTE})
+    columns = _Columns(design, codes if arms is None else arms.codes, schema, grid, default_grid)
+    of_choices = columns.without_means()
+    encoded = outcome, of_choices.design, weight, of_choices.codes[: len(of_choices.design)]
+    sigmas, has_units = (
+        _Sigmas(several=planned.settings.noise == AUTO),
+        bool(planned.prior.keys() & {*ABSOLUTE}),
+    )
     chosen = choose_by_outcomes(
         planned.settings,
         encoded,
@@ -158,20 +167,20 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         grouped=bool(grouped),
     )
 
-    def fit_of(settings: Settings, transform: Transform | None) -> PreparedFit:
+    def fit_of(settings: Settings, transform: Transform | None, columns: _Columns = columns) -> PreparedFit:
         """Compute the constants of a fit with such settings, whose choices are made."""
-        learnt, limits = transformed(transform, outcome, censored)
-        expected, noise = learnt, None
+        (learnt, limits), noise = transformed(transform, outcome, censored), None
+        design, schema, expected = columns.design, columns.schema, learnt
         if limits is not None:
             naive = planned.prior.get("sigma_estimate") == "naive"
             expected, noise = fit_censored(limits, design, linear=not naive)
         linear, line = _linear_training(settings, design, schema, expected, weight)
         finer = None if arms is None else arms.finer
-        known = {"line": line, "noise": noise, "sigma_of": sigmas.of(transform), "finer": finer}
+        known = {"line": line, "noise": noise, "sigma_of": sigmas.of(transform, len(design)), "finer": finer}
         estimates = {name: value for name, value in known.items() if value is not None}
         calibrate = load_code(METHODS[settings.method].engine.calibrate)
         constants: Constants = calibrate(
-            expected, design, weight, settings, planned.prior, codes, **estimates
+            expected, design, weight, settings, planned.prior, columns.codes[: len(design)], **estimates
         )
         for role, numbers in by_role.items():
             if place := COLUMN_ROLES[role].constants:
@@ -183,10 +192,12 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         )
         kind = FAMILIES[settings.family].target
         effects = None if arms is None else replace(arms.design, sd=effect_sd(expected, weight, kind))
-        own = parts_of(PartRows(settings, schema, codes, design, learnt, weight, by_role))
+        own = parts_of(
+            PartRows(settings, schema, columns.codes[: len(design)], design, learnt, weight, by_role)
+        )
         training = Training(
-            codes=all_codes,
-            num_codes=num_codes_of(grid, all_codes),
+            codes=columns.codes,
+            num_codes=num_codes_of(columns.grid, columns.codes),
             y=learnt,
             weights=weight,
             constants=constants,
@@ -204,9 +215,9 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         return PreparedFit(
             training,
             schema,
-            grid,
+            columns.grid,
             [],
-            default_grid,
+            columns.default_grid,
             design[:, places] if need_values(facts) and point is None else None,
             transform,
             {role: column.name for role, column in rows.roles.items() if role != "weights"},
@@ -215,9 +226,14 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
 
     noise_choice = None
     if planned.settings.noise == AUTO:
-        apart = has_units or bool(grouped) or censored is not None or planned.settings.prior_only
-        apart = apart or arms is not None or bool(planned.settings.parts)
-        chosen, noise_choice = choose_noise(planned.settings, chosen, encoded, None if apart else fit_of)
+        one_size = planned.settings.prior_only or bool(planned.settings.parts) or not len(encoded[1])
+        apart = one_size or has_units or bool(grouped) or censored is not None or arms is not None
+        chosen, noise_choice = choose_noise(
+            planned.settings,
+            chosen,
+            encoded,
+            None if apart else partial(fit_of, columns=of_choices),
+        )
     prepared, (outcome, design, _) = with_point(fit_of(*chosen), point, *of_all), of_all
     warnings = [
         *planned.warnings,
@@ -267,6 +283,31 @@ def _outcomes_at(
     return {name: values[places] for name, values in kept.items()}
 
 
+@dataclass(frozen=True)
+class _Columns:
+    """Coded columns of the rows of a fit before binning and after, and what the model keeps of them."""
+
+    design: Design
+    codes: NDArray[np.uint8]
+    schema: Schema
+    grid: Grid
+    default_grid: list[list[float]]
+
+    def without_means(self) -> _Columns:
+        """Leave out encoded text for choices by rows left out: its means know the outcomes of all rows."""
+        features = [j for j, column in enumerate(self.schema.columns) if column.kind != "encoded"]
+        kept = np.array([k for k, (j, _) in enumerate(self.schema.coded) if j in features], np.int64)
+        if len(features) == len(self.schema.columns):
+            return self
+        return _Columns(
+            ColumnsOfDesign(self.design, kept),
+            np.ascontiguousarray(self.codes[kept]),
+            replace(self.schema, columns=tuple(self.schema.columns[j] for j in features)),
+            Grid(tuple(self.grid.cuts[k] for k in kept)),
+            [self.default_grid[j] for j in features],
+        )
+
+
 def _codes_of(design: Design, grid: Grid) -> NDArray[np.uint8]:
     """Encode the columns by their cut points."""
     codes = room_for_codes(*design.shape)
@@ -283,16 +324,20 @@ class _Sigmas:
 
     def __init__(self, *, several: bool) -> None:
         self._several = several
-        self._known: dict[tuple[Transform | None, bool], float] = {}
+        self._known: dict[tuple[Any, ...], float] = {}
 
-    def of(self, transform: Transform | None) -> Callable[..., float] | None:
-        """Return what estimates the noise of a transform's outcomes; None where one fit alone asks."""
-        return partial(self._estimate, transform) if self._several else None
+    def of(self, transform: Transform | None, columns: int) -> Callable[..., float] | None:
+        """Return what estimates the noise of a transform's outcomes; None where one fit alone asks.
 
-    def _estimate(self, transform: Transform | None, *rows: Any, robust: bool) -> float:
-        if (transform, robust) not in self._known:
-            self._known[transform, robust] = estimate_sigma(*rows, robust=robust)
-        return self._known[transform, robust]
+        Fits of so many columns have the same ones.
+        """
+        return partial(self._estimate, transform, columns) if self._several else None
+
+    def _estimate(self, transform: Transform | None, columns: int, *rows: Any, robust: bool) -> float:
+        key = transform, columns, robust
+        if key not in self._known:
+            self._known[key] = estimate_sigma(*rows, robust=robust)
+        return self._known[key]
 
 
 def _method_warnings(training: Training, schema: Schema) -> list[str]:
@@ -318,11 +363,11 @@ def _linear_training(
 
 
 def _read_features(
-    table: Table, kinds: Mapping[str, FeatureKind]
+    table: Table, kinds: Mapping[str, FeatureKind], outcomes: LevelOutcomes
 ) -> tuple[tuple[Column, ...], Design, list[str]]:
     """Read the features as columns of the schema and of numbers, with warnings."""
     used: list[Column] = []
-    design = TableDesign(table)
+    design = TableDesign(table, outcomes)
     problems: list[DataProblem] = []
     warnings: list[str] = []
     for name, kind in kinds.items():

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from sampler.data.censoring.outcomes import censoring_roles
-from sampler.data.encode import Coded, encode
+from sampler.data.encode import Coded, encode, encoded_again
+from sampler.data.level_means import LevelOutcomes
 from sampler.data.rows import named, read_roles, read_roles_again
 from sampler.data.table import read, read_column
 from sampler.data.target import in_order
@@ -60,6 +61,7 @@ def prepare_one_again(header: Header, X: Any, y: Any, weights: Any = None) -> Pr
     if weights is not None and not header.weighted:
         raise DataError("the model was fitted without weights: leave them out")
     numbers = read_roles(roles, coded.num_rows, header.arms)
+    coded = encoded_again(coded, table, header.schema, header.grid, LevelOutcomes.of(outcome, numbers))
     learnt, limits = transformed(header.transform, outcome, censored)
     constants, at_point = _constants_again(header, settings), None
     if isinstance(constants, HurdleConstants):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sampler.array_types import Longs
+from sampler.data.schema import OF_LEVELS
 from sampler.data.treatment.design import ROLE
 from sampler.errors import SettingsError, suggestion
 from sampler.preparation.fit_plan import FitPlan
@@ -24,7 +25,7 @@ def check_monotone(
         reason = ""
         if name not in kinds:
             reason = f"it is no feature{suggestion(name, kinds)}"
-        elif kinds[name] == "category":
+        elif kinds[name] in OF_LEVELS:
             reason = "its levels have no order: make it a number, or leave it out"
         elif name in slopes:
             reason = "its slope differs by group: leave it out of slopes"

@@ -25,6 +25,7 @@ from sampler.data.groupings import (
     read_groups,
     slope_columns,
 )
+from sampler.data.level_means import ENCODED_TARGETS
 from sampler.data.rows import Rows
 from sampler.data.schema import choose
 from sampler.data.table import RawColumn
@@ -65,6 +66,7 @@ def plan(
     *,
     guessed: bool = False,
     num_rows: int | None = None,
+    encodes: bool = True,
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     levels: Sequence[Any] | None = None,
@@ -87,10 +89,13 @@ def plan(
         Whether the family was chosen by the outcomes.
     num_rows
         Number of rows that the summaries are of; None for those of the fit.
+    encodes
+        Whether text of many levels may be encoded by means of this outcome.
     features
         Names of the columns to learn from; None takes all that are usable.
     columns
-        Kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date".
+        Kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date",
+        "encoded".
     levels
         Names of ordered classes from the lowest to the highest; None takes the outcomes' own order.
     groups
@@ -156,6 +161,9 @@ def plan(
         columns=columns,
         num_rows=rows.num_rows if num_rows is None else num_rows,
         unfit=rows.copies,
+        encodes=encodes
+        and FAMILIES[settings.family].target in ENCODED_TARGETS
+        and not (censoring or rows.others or ROLE in roles),
     )
     check_propensity(propensity, choice.kinds, table, dose=arms == DOSE)
     single = {name for name in sloped if name in table.names and _is_constant(table.column(name))}

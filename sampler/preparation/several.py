@@ -144,7 +144,7 @@ def prepare_several(
             raise DataError([DataProblem(name, None, "no row has this outcome: leave it out")])
         own = rows.of_outcome(name).take(mine)
         given = arguments_of(families[name], arguments)
-        prepared.append(prepare_one(own, ignored=[*names, *ignored], **given))
+        prepared.append(prepare_one(own, ignored=[*names, *ignored], encodes=False, **given))
         places.append(mine)
         warnings += prepared[-1].warnings
     numbers = {name: column.numbers for name, column in outcomes.items() if families[name] == "gaussian"}

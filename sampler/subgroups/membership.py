@@ -13,7 +13,7 @@ from sampler.array_types import Words
 from sampler.data.columns import infer_kind, sort_levels
 from sampler.data.convert import Labels, to_floats, to_labels
 from sampler.data.scalars import days_to_text, number_to_text
-from sampler.data.schema import FeatureKind
+from sampler.data.schema import OF_LEVELS, FeatureKind
 from sampler.data.table import RawColumn, Table
 from sampler.errors import DataError, DataProblem
 from sampler.subgroups.declaration import Condition, Subgroup, Subgroups, out_of_range, refused, unknown
@@ -79,7 +79,7 @@ def kinds_of(subgroups: Sequence[Subgroup]) -> dict[str, FeatureKind]:
     """Tell as what kind of values those columns are read, by name."""
     kinds: dict[str, FeatureKind] = {}
     for condition in (each for subgroup in subgroups for each in subgroup.where):
-        if kinds.get(condition.column, "category") == "category":
+        if kinds.get(condition.column, "category") in OF_LEVELS:
             kinds[condition.column] = condition.kind
     return kinds
 

@@ -107,6 +107,11 @@ def _page(
         set(entries.getlist("features"))
         if isinstance(entries, FormData) and "sent" in entries
         else {column["name"] for column in usable if column["distinct"] > 1}
+        | {
+            column["name"]
+            for column in columns
+            if dataset and dataset.num_rows <= 2 * column.get("repeated", 0)
+        }
     )
     wrong: dict[str, list[str]] = {}
     chosen_target = entries.get("target")

@@ -24,7 +24,7 @@ from app.services.views import schema_of
 from app.store import datasets as dataset_store
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
-from sampler.host.data import MICROSECONDS_A_DAY, days_to_text
+from sampler.host.data import MICROSECONDS_A_DAY, OF_LEVELS, days_to_text
 from sampler.host.data import value_as_text as as_text
 from sampler.host.posteriors import MOST_WORK as MOST
 from sampler.host.posteriors import FeatureRows, Ice, PartialDependence
@@ -115,7 +115,7 @@ def feature_rows(predictor: Predictor, owner: str, model: str, feature: str) -> 
         except (KeyError, DatasetGoneError):
             return FeatureRows(unit=unit)
     kind = (stored.settings.get("columns") or {}).get(feature)
-    if kind in {"category", "boolean"}:
+    if kind in {*OF_LEVELS, "boolean"}:
         counted = zip(*column.value_counts().flatten(), strict=True)
         levels = [(value.as_py(), count.as_py()) for value, count in counted]
         return FeatureRows(counts={v if v is None else as_text(v): count for v, count in levels})

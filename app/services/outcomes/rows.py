@@ -24,7 +24,7 @@ from app.store.clock import utc_now
 from app.store.errors import is_storable
 from app.store.models import ModelHead
 from sampler import DataProblem, Posterior
-from sampler.host.data import RawColumn, read_column, to_floats, to_labels
+from sampler.host.data import OF_LEVELS, RawColumn, read_column, to_floats, to_labels
 from sampler.host.settings import COLUMN_ROLES
 
 MAX_KEY = 200  # characters
@@ -279,7 +279,7 @@ def _table(columns: Mapping[str, Any], kinds: Mapping[str, str]) -> pa.Table:
 
 def storable(raw: RawColumn, kind: str, problems: list[DataProblem]) -> pa.Array:
     """Convert a column to the type that a dataset has for a kind; `problems` gets what isn't of that kind."""
-    if kind == "category":
+    if kind in OF_LEVELS:
         labels = to_labels(raw, problems)
         names = pa.array(labels.names, pa.string())
         return names.take(pa.array(labels.index, mask=labels.index < 0))

@@ -13,7 +13,7 @@ from app.services.predictions.predict_rows import Predictor
 from app.services.predictions.row_reading import RowReading
 from app.services.readers.table import WORDS
 from sampler import DataError
-from sampler.host.data import days_to_text, text_to_days
+from sampler.host.data import OF_LEVELS, days_to_text, text_to_days
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,9 @@ def row_form(
         elif date:
             typical = shown(text_to_days(typical))
         levels = list(column.levels)
+        kind = "category" if column.kind in OF_LEVELS else column.kind
         unit = posterior.header.units.get(column.name)
-        field = FormColumn(column.name, column.kind, levels, low, high, column.missing, typical, unit)
+        field = FormColumn(column.name, kind, levels, low, high, column.missing, typical, unit)
         fields.append(field)
     for name in posterior.beside.values():
         quantiles = ((profiles or {}).get(name) or {}).get("quantiles") or {}

@@ -22,7 +22,7 @@ from app.services.readers.values.typing_text import RAW, Typing
 from app.store.column_codec import Spelling
 from app.store.tables import Dataset
 from sampler import DataError, DataProblem, Posterior
-from sampler.host.data import PLAIN, Column, days_to_text, level_meant, shortened, text_to_days
+from sampler.host.data import OF_LEVELS, PLAIN, Column, days_to_text, level_meant, shortened, text_to_days
 from sampler.host.data import value_as_text as as_text
 
 TEXTS = ("category", "text")  # kinds of a dataset's columns whose values are text
@@ -152,7 +152,7 @@ class RowReading:
 
     def _read(self, name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
         column = self.columns.get(name)
-        if column is not None and column.kind == "category" and pa.types.is_string(values.type):
+        if column is not None and column.kind in OF_LEVELS and pa.types.is_string(values.type):
             return self.levels(values.combine_chunks(), column)
         is_used = self.options.kinds.get(name, RAW) != RAW
         return MissingValues.of(self.options, name).removed(values)[0] if is_used else values
@@ -186,7 +186,7 @@ def with_levels(
     read = {}
     for column in (*schema.inputs, *([schema.target] if with_target else [])):
         cells = (columns or {}).get(column.name)
-        if cells is None or column.kind != "category":
+        if cells is None or column.kind not in OF_LEVELS:
             continue
         known = column.levels if len(cells) == 1 else set(column.levels)
         strange = list({cell for cell in cells if isinstance(cell, str) and cell not in known})
@@ -222,4 +222,4 @@ def _unspelled(levels: Sequence[str], kind: str) -> str:
 
 
 def _kind_of(column: Column) -> str:
-    return RAW if column.kind == "category" else column.kind
+    return RAW if column.kind in OF_LEVELS else column.kind

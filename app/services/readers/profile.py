@@ -20,6 +20,7 @@ from sampler.host.data import (
     days_to_text,
     is_number,
     note_on_rounding,
+    repeated_rows,
     sort_levels,
 )
 
@@ -109,6 +110,7 @@ def _of_text(name: str, column: pa.ChunkedArray, note: str) -> tuple[ColumnSumma
         missing=column.null_count,
         distinct=len(levels),
         levels=listed,
+        repeated=repeated_rows(counts.tolist()) if kind == "text" else 0,
         note=notes if len(notes) <= MAX_NOTE else f"{notes[:MAX_NOTE]}...",
     )
     if sum(map(len, listed)) > MAX_LEVELS_LENGTH:

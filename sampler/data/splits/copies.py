@@ -40,7 +40,8 @@ def copied_rows(rows: Rows, features: Sequence[str] | None = None) -> NDArray[np
     """
     names = rows.table.names if features is None else [name for name in rows.table.names if name in features]
     columns = (rows.table.column(name) for name in names if name not in rows.copies)
-    used = (each for each in columns if infer_kind(each) not in ("text", "unusable"))
+    others = ("text", "unusable") if features is None else ("unusable",)
+    used = (each for each in columns if infer_kind(each) not in others)
     return repeated(map(_keys, chain(used, (rows.outcome, *rows.roles.values()))), rows.num_rows)
 
 

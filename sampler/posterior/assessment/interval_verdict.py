@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sampler.array_types import Floats
 from sampler.data.binning import MISSING
 from sampler.data.scalars import days_to_text, number_to_text
+from sampler.data.schema import OF_LEVELS
 from sampler.data.target import point_mass
 from sampler.families import FAMILIES
 from sampler.noise import CONSTANT
@@ -163,7 +164,7 @@ def _groupings(law: Law, rows: LabelledRows, mean: Floats) -> Iterator[Groups]:
     schema, grid = law.schema, law.draws.header.grid
     for position, (j, _) in enumerate(schema.coded):
         column = schema.columns[j]
-        if column.kind == "category":
+        if column.kind in OF_LEVELS:
             continue
         codes = rows.coded.codes[position]
         present = codes[codes != MISSING]

@@ -19,7 +19,7 @@ from sampler.data.scalars import (
     number_to_text,
     range_to_text,
 )
-from sampler.data.schema import Column
+from sampler.data.schema import OF_LEVELS, Column
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.parts import code_of_parts
 from sampler.definitions.prior import PRIOR
@@ -363,7 +363,7 @@ def _limits(posterior: Posterior, scores: Mapping[str, Any] | None) -> Section:
 
 
 def _range(column: Column) -> str:
-    if column.kind == "category":
+    if column.kind in OF_LEVELS:
         levels = ", ".join(column.levels[:POINTS])
         more = len(column.levels) - POINTS
         return f"{levels} and {more} more" if more > 0 else levels

@@ -14,6 +14,7 @@ from sampler.array_types import Codes, Floats
 from sampler.data.binning import MISSING
 from sampler.data.encode import Coded, numbers
 from sampler.data.scalars import as_text
+from sampler.data.schema import OF_LEVELS
 from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.core.intervals import equal_tailed
 from sampler.posterior.core.progress import track
@@ -244,6 +245,8 @@ def groups_by(header: Header, coded: Coded, by: str) -> dict[str, NDArray[np.boo
         raise unknown_feature("by", by, names)
     index = names.index(by)
     levels: list[Any] = [False, True] if columns[index].kind == "boolean" else [*columns[index].levels]
+    if columns[index].kind == "encoded":  # by quarters of its means
+        levels = []
     if len(levels) > MOST_GROUPS:
         raise SettingsError(
             f"by: {by!r} has {len(levels)} levels, more than {MOST_GROUPS}", field="by", code="too_large"
@@ -290,7 +293,7 @@ def _rows_near(header: Header, setting: Mapping[str, Any]) -> NDArray[np.bool_]:
             near &= not (own_value < column.min or own_value > column.max)
         for position, code in zip(positions, coded[:, 0].astype(int), strict=True):
             own = header.reference[position].astype(int)
-            exact = column.kind in ("category", "boolean") or code == MISSING
+            exact = column.kind in (*OF_LEVELS, "boolean") or code == MISSING
             width = 0.0 if exact else NEAR * len(header.grid.cuts[position])
             near &= (np.abs(own - code) <= width) & ((own == MISSING) == (code == MISSING))
     return near

@@ -13,6 +13,7 @@ from sampler.data.scalars import days_to_text, number_to_text
 from sampler.storage.model_header import Header
 
 DEPTH = 3
+MOST_LEVELS = 5  # of encoded text that a rule names
 LEAF_SHARE, LEAF_ROWS = 0.05, 10  # least of a leaf
 LEAST_GAIN = 0.02  # share of the variance of all rows that a split explains
 
@@ -84,5 +85,9 @@ def _in_words(header: Header, column: int, cut: int, *, high: bool) -> str:
     missing = " or missing" if high and feature.missing else ""
     if cut >= len(cuts):
         return f"{feature.name} is {'missing' if high else 'known'}"
+    if feature.kind == "encoded":
+        own = [name for name, mean in feature.mean_of.items() if (mean > cuts[cut]) == high]
+        more = len(own) - MOST_LEVELS
+        return f"{feature.name} is {', '.join(own[:MOST_LEVELS])}{f' or {more} others' * (more > 0)}{missing}"
     at = days_to_text(cuts[cut]) if feature.kind == "date" else number_to_text(float(cuts[cut]), 4)
     return f"{feature.name} {'>' if high else '<='} {at}{missing}"

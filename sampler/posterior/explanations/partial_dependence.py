@@ -250,6 +250,8 @@ def default_grid(header: Header, index: int, most: int = GRID_POINTS) -> list[An
     column = header.schema.columns[index]
     if column.kind == "category":
         return [*column.levels, *([None] if column.missing else [])]
+    if column.kind == "encoded":
+        return [*column.levels[:most], *([None] if column.missing else [])]
     if column.kind == "boolean":
         return [False, True]
     points = header.default_grid[index] if header.default_grid else _from_codes(header, index)
@@ -293,6 +295,13 @@ def cells_of_codes(header: Header, codes: NDArray[np.uint8]) -> list[list[Any]]:
             for number, level in enumerate(levels):
                 for row in np.flatnonzero(np.all(own == coded[:, [number]], axis=0)):
                     cells[row] = level
+        elif column.kind == "encoded":
+            of_levels = header.grid.encode(_positions(header, index)[0], np.array(column.means))
+            away = np.abs(of_levels.astype(int) - own[0].astype(int)[:, None])
+            cells = [
+                None if code == MISSING else column.levels[nearest]
+                for code, nearest in zip(own[0].tolist(), away.argmin(axis=1).tolist(), strict=True)
+            ]
         else:
             values = _values_of_codes(header, index)
             for row in np.flatnonzero(own[0] != MISSING):

@@ -196,7 +196,7 @@ def test_text_that_spells_numbers_or_dates_says_how_to_read_it():
     assert why["t"].endswith("(more than 50)")
     read = problem_of(X, Y, columns={"d": "date", "n": "number"}).schema
     assert {"d", "n"} <= {column.name for column in read.columns}
-    subjects = [f"t{i % 100}" for i in range(300)]
+    subjects = [f"t{i % 150}" for i in range(300)]
     prepared = prepare({"x": OTHER.normal(size=300), "t": subjects}, OTHER.normal(size=300))
     assert prepared.schema.left_out[0].why.endswith("if they are subjects or sites, name it in groups")
 
