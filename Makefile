@@ -53,21 +53,21 @@ chaos: $(DEV_READY) ## kill, pause and disconnect every part some hundred times,
 	$(BIN)/python -m pytest -m "long or not long" -s -p no:warnings tests/chaos
 
 bench: $(BENCH_READY) ## install peer packages and compare the sampler's speed with theirs (about ten minutes)
-	$(BIN)/python benchmarks/sampler_speed.py
-	$(BIN)/python benchmarks/prediction_speed.py
+	$(BIN)/python -m lab sampler_speed
+	$(BIN)/python -m lab prediction_speed
 
 bakeoff: $(BENCH_READY) ## compare predictive distributions with other packages' on real tables (about an hour; resumable)
 	@mkdir -p build
-	$(BIN)/python benchmarks/bakeoff.py --keep build/bakeoff.json --picture build/bakeoff.svg
+	$(BIN)/python -m lab bakeoff --keep build/bakeoff.json --picture build/bakeoff.svg
 
 scoringbench: $(BENCH_READY) $(BOARDS_READY) ## score predictive distributions by ScoringBench's protocol, beside other packages (hours; resumable)
-	$(BIN)/python benchmarks/scoringbench.py
+	$(BIN)/python -m lab scoringbench
 
 engines: $(ENGINES_READY) ## predict inside Dask, Ray and Spark (which needs Java 17), and print rows per second beside a bare loop
-	$(VENV)/engines/bin/python benchmarks/engines.py
+	$(VENV)/engines/bin/python -m lab engines
 
 papers: $(BENCH_READY) ## run the studies of docs/papers.md but the long ones (resumable), or one: make papers STUDY=cgm10-fig6
-	$(BIN)/python -m benchmarks.papers $(STUDY)
+	$(BIN)/python -m lab papers $(STUDY)
 
 contract: $(DEV_READY) ## check tens of thousands of responses of the live service against the OpenAPI document
 	BARTSERVE_CONTRACT_EXAMPLES=$${BARTSERVE_CONTRACT_EXAMPLES:-200} \
@@ -77,7 +77,7 @@ audit: $(DEV_READY) ## list known vulnerabilities of the run-time dependencies, 
 	$(BIN)/python .ci/audit.py
 
 load: $(DEV_READY) ## put load on the team stack for ten minutes: two API processes, Postgres, Valkey, a worker
-	$(BIN)/python benchmarks/load.py --seconds 600
+	$(BIN)/python -m lab load --seconds 600
 
 lint: $(DEV_READY) ## check style, types and import contracts
 	$(BIN)/ruff check .

@@ -190,7 +190,7 @@ FAMILIES: dict[str, Family] = {
         point=True,
     ),
     # Where one of the classes is rare, its probability changes in the tails of columns, where quantiles place
-    # few cut points (`python benchmarks/rare_classes.py`).
+    # few cut points (`python -m lab rare_classes`).
     "probit": Family(
         "two",
         "two classes (probit)",

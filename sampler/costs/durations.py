@@ -1,4 +1,4 @@
-"""Estimated duration of a fit on one core, by a formula compared with real fits in `benchmarks/fit_cost.py`.
+"""Estimated duration of a fit on one core, by a formula compared with real fits in `lab/fit_cost.py`.
 
 Constants are seconds, measured on Friedman's function with 10 to 300 columns and 300 to a million rows. They
 exclude waiting in the queue and, once per machine, the compilation of the kernels (docs/benchmarks.md, "Cold

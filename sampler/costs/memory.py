@@ -2,7 +2,7 @@
 
 A process holds the columns of up to 4 million cells several times while it prepares them (as read, as
 floats, for the noise estimate), of larger tables a few columns at a time; then one byte per row and tree; at
-the finish it holds all draws. `benchmarks/fit_cost.py` measures all of this.
+the finish it holds all draws. `lab/fit_cost.py` measures all of this.
 """
 
 from __future__ import annotations

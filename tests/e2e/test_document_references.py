@@ -1,4 +1,4 @@
-"""Commands, links, settings, benchmarks and formulas that the documents name exist and are as stated."""
+"""Commands, links, settings, measurements and formulas that the documents name exist and are as stated."""
 
 import ast
 import pkgutil
@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from app.settings import Settings
+from lab.__main__ import measurements
 from sampler import Settings as Defaults
 from sampler.costs import durations as d
 from sampler.costs import memory
@@ -24,7 +25,7 @@ OURS = {"app", "bartserve", "sampler", "worker"}
     "path", sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")]), ids=lambda path: path.name
 )
 def test_every_command_and_link_exists(path):
-    """Every `bartserve` and `make` command, benchmark, setting and link of a document exists."""
+    """Every `bartserve` and `make` command, measurement, setting and link of a document exists."""
     text = path.read_text()
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for target in re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE):
@@ -36,33 +37,31 @@ def test_every_command_and_link_exists(path):
     for name in re.findall(r"BARTSERVE_([A-Z_]+)\b", text):
         variables = {field.upper() for field in Settings.model_fields} | {"URL", "KEY"}
         assert name.removesuffix("_FILE").rstrip("_") in variables or name.startswith("TEST_"), name
-    for script in re.findall(r"benchmarks/(\w+\.py)", text):
-        assert (ROOT / "benchmarks" / script).exists(), script
+    for script in re.findall(r"\blab/(\w+\.py)", text):
+        assert (ROOT / "lab" / script).exists(), script
+    assert set(re.findall(r"-m lab (\w+)", text)) <= {*measurements(), "NAME"}
     for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
         if "://" not in link:
             assert (path.parent / link).exists(), link
 
 
-def test_every_benchmark_is_in_the_list():
-    """docs/benchmarks.md names every benchmark's command."""
-    text = (DOCS / "benchmarks.md").read_text()
-    scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
-    missing = scripts - set(re.findall(r"benchmarks/(\w+\.py)", text))
+def test_every_measurement_is_in_the_list():
+    """docs/benchmarks.md names every measurement's command, whose first line says what it is."""
+    assert all(measurements().values())
+    missing = set(measurements()) - _measured((DOCS / "benchmarks.md").read_text())
     assert not missing, f"say in docs/benchmarks.md what {missing} measure"
 
 
-def test_every_benchmark_has_its_figures():
-    """Each benchmark is named again outside the table, beside its figures, on that page or another."""
-    _, below = (DOCS / "benchmarks.md").read_text().split("Each file's first lines")
+def test_every_measurement_has_its_figures():
+    """Each measurement is named again outside the table, beside its figures, on that page or another."""
+    _, below = (DOCS / "benchmarks.md").read_text().split("`python -m lab NAME --help` says")
     others = [path.read_text() for path in DOCS.rglob("*.md") if path.name != "benchmarks.md"]
-    documented = set(re.findall(r"benchmarks/(\w+\.py)", "\n".join([below, *others])))
-    scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
-    lacking = scripts - documented
+    lacking = set(measurements()) - _measured("\n".join([below, *others]))
     assert not lacking, f"say in docs/benchmarks.md what {lacking} print"
 
 
 @pytest.mark.parametrize(
-    "script", sorted([*(ROOT / "benchmarks").glob("*.py"), *DOCS.glob("*.py")]), ids=lambda path: path.name
+    "script", sorted([*(ROOT / "lab").glob("*.py"), *DOCS.glob("*.py")]), ids=lambda path: path.name
 )
 def test_every_name_that_a_script_uses_exists(script):
     """Every name that scripts outside the packages import, or use as a module's attribute, exists."""
@@ -101,6 +100,11 @@ def test_the_formula_of_the_documents_is_the_service_s():
         f"({_plain(d.CHECK)} + {_plain(d.CHECK_TREE)} x trees)",
     ):
         assert figure in text, figure
+
+
+def _measured(text: str) -> set[str]:
+    """Return the measurements that a text names, by command or file."""
+    return {command or file for command, file in re.findall(r"-m lab (\w+)|\blab/(\w+)\.py", text)}
 
 
 def _plain(value: float) -> str:

@@ -417,7 +417,7 @@ def test_the_examples_of_docstrings_run(path, request):
     try:
         module = importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
     except ModuleNotFoundError as error:
-        if error.name != "skpro":  # the lock of the tests can't have it, that of the benchmarks has
+        if error.name != "skpro":  # the lock of the tests can't have it, that of the measurements has
             raise
         pytest.skip("skpro is not installed")
     runner, failures = doctest.DocTestRunner(), []

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import compounds, particle_sums
-from benchmarks.papers import cgm10_drugs, page
-from benchmarks.papers.catalogue import STUDIES
-from benchmarks.papers.study import RESULTS, WORDS, Kept, rounded
+from lab import compounds, particle_sums
+from lab.papers import cgm10_drugs, page
+from lab.papers.catalogue import STUDIES
+from lab.papers.study import RESULTS, WORDS, Kept, rounded
 
 DEAR = {"cgm10-fig1", "cgm10-fig3", "cgm10-fig5", "cgm10-coverage"}  # 10 s and more, also with few replicates
 SMALL = [
@@ -22,7 +22,7 @@ SMALL = [
 
 def test_the_page_is_that_of_the_recorded_results():
     """Nobody edits the page, and no result is recorded without it."""
-    assert page.PAGE.read_text() == page.text(), "python -m benchmarks.papers --page"
+    assert page.PAGE.read_text() == page.text(), "python -m lab papers --page"
 
 
 def test_every_study_that_the_page_names_exists():

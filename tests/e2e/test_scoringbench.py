@@ -1,32 +1,18 @@
 """The board's tables, scores and interface."""
 
-import importlib
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from benchmarks import common_tables, scoringbench_wrapper
+from lab import common_tables, scoringbench, scoringbench_wrapper
 
 
-@pytest.fixture
-def board(monkeypatch):
-    """The script, which imports others of its folder."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "XLA_FLAGS"):
-        monkeypatch.setenv(
-            threads, "1" if threads != "XLA_FLAGS" else ""
-        )  # the script sets those that aren't
-    return importlib.import_module("scoringbench")
-
-
-def test_scores_of_normal_distributions(board):
+def test_scores_of_normal_distributions():
     """Scores of many outcomes of a normal distribution are near its closed forms, and sums of parts agree."""
     y = norm.ppf((np.arange(2000) + 0.5) / 2000)
-    quantiles = np.repeat(norm.ppf(board.LEVELS)[:, None], len(y), axis=1)
-    found = board.figures(y, np.zeros(len(y)), quantiles, 1.0)
+    quantiles = np.repeat(norm.ppf(scoringbench.LEVELS)[:, None], len(y), axis=1)
+    found = scoringbench.figures(y, np.zeros(len(y)), quantiles, 1.0)
     assert found["crps"] == pytest.approx(1 / np.sqrt(np.pi), abs=0.01)
     assert found["log"] == pytest.approx(0.5 * np.log(2 * np.pi * np.e), abs=0.01)
     assert found["cde"] == pytest.approx(-1 / (2 * np.sqrt(np.pi)), abs=0.01)
@@ -61,14 +47,14 @@ def test_formats_of_tables(tmp_path, name, text, columns):
     assert table.iloc[1].isna().tolist() == [False, True]
 
 
-def test_a_method_without_its_environment_is_left_out(board, monkeypatch, tmp_path, capsys):
+def test_a_method_without_its_environment_is_left_out(monkeypatch, tmp_path, capsys):
     """A sentence says that the environment isn't there, and the others are scored."""
-    monkeypatch.setattr(board.other_environments, "FOLDER", tmp_path)
-    given = dict.fromkeys((*board.LOSSES, "coverage_90", "coverage_95", "seconds"), 1.0)
-    monkeypatch.setattr(board, "fold_scores", lambda *_: given)
+    monkeypatch.setattr(scoringbench.other_environments, "FOLDER", tmp_path)
+    given = dict.fromkeys((*scoringbench.LOSSES, "coverage_90", "coverage_95", "seconds"), 1.0)
+    monkeypatch.setattr(scoringbench, "fold_scores", lambda *_: given)
     arguments = "--folds 1 --tables Boston --methods ours treeffuser autogluon --keep"
     monkeypatch.setattr("sys.argv", ["scoringbench.py", *arguments.split(), str(tmp_path / "scores.json")])
-    board.main()
+    scoringbench.main()
     printed = capsys.readouterr().out
     for name in ("treeffuser", "autogluon"):
         assert f"{name}: left out, its environment {tmp_path / name} is not there" in printed
@@ -76,11 +62,11 @@ def test_a_method_without_its_environment_is_left_out(board, monkeypatch, tmp_pa
     assert "Boston               ours" in printed
 
 
-def test_cells_sent_to_another_environment(board, tmp_path):
+def test_cells_sent_to_another_environment(tmp_path):
     """Numbers arrive as floats and categories as words, missing ones included, without pickles."""
     numbers = {"a": [1, 2, 3], "b": [True, False, True], "d": [0.5, None, 2]}
     table = pd.DataFrame(numbers | {"c": ["01", None, "u"]})
-    columns = board.other_environments.cells(table.assign(e=table.c.astype("category")))
+    columns = scoringbench.other_environments.cells(table.assign(e=table.c.astype("category")))
     np.savez(tmp_path / "task.npz", *columns)
     with np.load(tmp_path / "task.npz") as found:
         a, b, d, c, e = (found[name] for name in found.files)
@@ -90,15 +76,15 @@ def test_cells_sent_to_another_environment(board, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["treeffuser", "autogluon"])
-def test_a_method_in_its_own_environment(board, name):
+def test_a_method_in_its_own_environment(name):
     """It gives each new row quantiles in order, which follow the outcome."""
-    if reason := board.lacking(name):
+    if reason := scoringbench.lacking(name):
         pytest.skip(reason + ": make scoringbench")
     rng = np.random.default_rng(1)
     X = pd.DataFrame({"a": rng.normal(size=120), "b": rng.choice(["u", "v"], 120)})
     y = 3 * X.a + (X.b == "u") + 0.1 * rng.normal(size=120)
-    mean, quantiles = board.METHODS[name][1](X[:100], y[:100].to_numpy(), X[100:], 42)
-    assert quantiles.shape == (len(board.LEVELS), 20)
+    mean, quantiles = scoringbench.METHODS[name][1](X[:100], y[:100].to_numpy(), X[100:], 42)
+    assert quantiles.shape == (len(scoringbench.LEVELS), 20)
     assert (np.diff(quantiles, axis=0) >= 0).all()
     assert np.corrcoef(mean, y[100:])[0, 1] > 0.8
 

@@ -1,16 +1,13 @@
 """Agreement with other packages: bartz with our settings; regressions where they have the right form too."""
 
-import runpy
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
+from lab import agreement
 from sampler import fit
 
-AGREEMENT = Path(__file__).parents[2] / "benchmarks" / "agreement.py"
 CELLS = pd.DataFrame({"a": [0, 0, 1, 1], "b": [0, 1, 0, 1]})  # a regression with an interaction has any rates
 FAST = {"num_chains": 4, "num_burnin": 150, "num_draws": 100, "thin": 2, "progress": False}
 
@@ -79,11 +76,10 @@ def test_log_normal_times():
 def test_bartz():
     """R-hat of f over eight chains of each package, pooled, is below 1.05."""
     pytest.importorskip("bartz", reason="bartz is not there: `make statistical` installs it")
-    figures = runpy.run_path(str(AGREEMENT))
-    X, y = figures["problem"]()
-    (f, sigma), (g, tau) = figures["ours"](X, y, 1000), figures["theirs"](X, y, 1000)
-    rhat = figures["rhat"](np.concatenate([f, g]))
-    noise = float(figures["rhat"](np.concatenate([sigma, tau])))
+    X, y = agreement.problem()
+    (f, sigma), (g, tau) = agreement.ours(X, y, 1000), agreement.theirs(X, y, 1000)
+    rhat = agreement.rhat(np.concatenate([f, g]))
+    noise = float(agreement.rhat(np.concatenate([sigma, tau])))
     print(f"\nR-hat of f: median {np.median(rhat):.4f}, largest {rhat.max():.4f}; of sigma {noise:.4f}")
     assert f.shape == g.shape == (8, 1000, 100)
     assert rhat.max() < 1.05

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import validity, watched
+from lab import validity, watched
 
 DEAR = {"Chicago", "electricity", "14b"}
 BRIEF = {"4", "9", "11", "11b", "12", "13"}

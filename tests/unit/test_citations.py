@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("app", "worker", "sampler", "bartserve", "benchmarks", "migrations", "tests", "docs")
+SOURCES = ("app", "worker", "sampler", "bartserve", "lab", "migrations", "tests", "docs")
 CITED = re.compile(r"((?:lab/)?[\w-]+\.md)#([\w-]+)")
 PRIVATE = re.compile("sampler" + "_math|families" + "_math|design" + r"\.md", re.IGNORECASE)
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.source import parsed
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("app", "bartserve", "benchmarks", "sampler", "worker")
+PACKAGES = ("app", "bartserve", "lab", "sampler", "worker")
 OTHERS = ("migrations", "tests")
 RIDDLES = re.compile(r"(What|Who|Which|How|Where|Why|As|Of|So many|The same)\b")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -178,6 +178,6 @@ def test_docstrings_of_several_lines_name_the_exceptions():
         if not isinstance(node, FUNCTIONS) or node.name.startswith("_") or "\n" not in text:
             continue
         missing = {name for name in raised(node) if name not in text}
-        if missing and not place.startswith(("app/api/", "benchmarks/")):
+        if missing and not place.startswith(("app/api/", "lab/")):
             silent.append(f"{place}: {', '.join(sorted(missing))}")
     assert silent == []

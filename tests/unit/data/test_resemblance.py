@@ -37,7 +37,7 @@ def found(X, y, features=("a", "b", "c"), **options):
 @pytest.mark.parametrize("tables", [100, pytest.param(1000, marks=pytest.mark.long)])
 @pytest.mark.sampled(quick=1, slow=3)
 def test_independent_rows_raise_no_warning(noise, tables):
-    """At most 2 in 1,000 of these, but for chance (`benchmarks/resemblance.py` has more kinds)."""
+    """At most 2 in 1,000 of these, but for chance (`lab/resemblance.py` has more kinds)."""
     rng = np.random.default_rng(11)
     alarms = sum(bool(found(*table_of(rng, int(rng.integers(60, 800)), noise))) for _ in range(tables))
     assert alarms <= (1 if tables == 100 else 6)

@@ -1,0 +1,104 @@
+"""Compare noise="auto" with constant noise on held-out rows of real tables.
+
+    python -m lab noise_choice [--tables meats Credit] [--csv charges.csv:charges]
+        [--rows 1500] [--splits 2]
+
+Prints, per table, the choice of each split, the pinball loss over seven levels and the RMSE relative to
+those of constant noise (geometric means over splits), the coverage of 50% and 90% intervals with constant
+noise and with the chosen one, and the processor time of the fit, preparation included, relative to that of
+constant noise; then, over the tables where 50% intervals of constant noise hold above .6 and over the
+others, the geometric mean of both ratios, mean coverages, and the median and the largest ratio of processor
+time. Tables are those of `real_tables.py`, and files with a header: their path and the name of the target.
+"""
+
+import time
+
+import numpy as np
+import pandas as pd
+
+from lab import command
+from lab.real_tables import LEVELS, TABLES, load, split
+from sampler import fit
+
+WIDE = 0.6  # coverage of 50% intervals above which constant noise is wrong
+
+
+def rows_of(table, rows):
+    """Return at most `rows` rows of a table's features and outcome."""
+    if ":" in table:
+        path, target = table.rsplit(":", 1)
+        frame = pd.read_csv(path)
+        X, y = frame.drop(columns=target), frame[target].astype(float)
+    else:
+        X, y = load(table)
+    few = np.sort(np.random.default_rng(0).permutation(len(y))[:rows])
+    return X.iloc[few].reset_index(drop=True), y.iloc[few].reset_index(drop=True)
+
+
+def scores(X, y, seed, noise):
+    """Return the pinball loss, RMSE, coverages of 50% and 90% intervals, processor seconds, and the noise."""
+    train, held = split(len(y), seed)
+    start = time.process_time()
+    posterior = fit(X.iloc[train], y.iloc[train], seed=seed, noise=noise, progress=False)
+    seconds = time.process_time() - start
+    truth = y.iloc[held].to_numpy()
+    prediction = posterior.predict(X.iloc[held], level=[0.5, 0.9], quantiles=LEVELS)
+    pinball = np.mean(
+        [np.mean((truth - values) * (q - (truth < values))) for q, values in prediction.quantiles]
+    )
+    inside = [np.mean((low <= truth) & (truth <= high)) for _, low, high in prediction.intervals]
+    rmse = np.sqrt(np.mean((truth - prediction.mean) ** 2))
+    return [pinball, rmse, *inside, seconds], posterior.settings.get("noise", "constant")
+
+
+def main():
+    parser = command(__doc__)
+    parser.add_argument("--tables", nargs="*", default=[*TABLES], choices=[*TABLES])
+    parser.add_argument("--csv", nargs="*", default=[], help="path:target")
+    parser.add_argument("--rows", type=int, default=1500)
+    parser.add_argument("--splits", type=int, default=2)
+    args = parser.parse_args()
+    tables = [*args.tables, *args.csv]
+    for noise in ("constant", "mixture", "forest", "t-forest"):  # compiles
+        X, y = load("diabetes")
+        fit(X, y, noise=noise, num_chains=1, num_draws=1, num_burnin=1, progress=False)
+    found, chosen = [], []
+    for table in tables:
+        X, y = rows_of(table, args.rows)
+        base, own, kinds = [], [], []
+        for seed in range(args.splits):
+            figures, _ = scores(X, y, seed, "constant")
+            base.append(figures)
+            figures, kind = scores(X, y, seed, "auto")
+            own.append(figures)
+            kinds.append(kind)
+        base, own = np.array(base), np.array(own)
+        ratio, rmse = np.exp(np.mean(np.log(own[:, :2] / base[:, :2]), axis=0))
+        times = own[:, 4].sum() / base[:, 4].sum()
+        found.append([ratio, *base[:, 2:4].mean(axis=0), *own[:, 2:4].mean(axis=0), rmse, times])
+        chosen.append(any(kind != "constant" for kind in kinds))
+        before, now = found[-1][1:3], found[-1][3:5]
+        print(
+            f"{table.rsplit('/', 1)[-1]:24} {', '.join(kinds):20} pinball {ratio:.3f}  RMSE {rmse:.3f}  "
+            f"50% intervals {before[0]:.3f}, {now[0]:.3f}  90% {before[1]:.3f}, {now[1]:.3f}  "
+            f"time {times:.2f}",
+            flush=True,
+        )
+    found, chosen = np.array(found), np.array(chosen)
+    wide = found[:, 1] > WIDE
+    for name, part in (
+        ("50% intervals above .6", wide),
+        ("others", ~wide),
+        ("another noise", chosen),
+        ("constant", ~chosen),
+        ("all", wide | ~wide),
+    ):
+        if part.any():
+            ratio, *_, rmse, times = found[part].T
+            held = found[part].mean(axis=0)
+            means = [np.exp(np.mean(np.log(each))) for each in (ratio, rmse)]
+            print(
+                f"{name:24} {part.sum()} tables: pinball {means[0]:.3f}, RMSE {means[1]:.3f}, 50% intervals "
+                f"{held[1]:.3f} -> {held[3]:.3f}, 90% {held[2]:.3f} -> {held[4]:.3f}, time: median "
+                f"{np.median(times):.2f}, most {times.max():.2f}"
+            )

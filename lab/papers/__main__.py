@@ -1,0 +1,59 @@
+"""Run studies of the papers, record their results and renew docs/papers.md with its pictures.
+
+    python -m lab papers [STUDY ..] [--count N] [--page]
+
+Without names every study runs but the long ones. Parts of a study are kept in build/papers, so that a run
+that was stopped goes on from there; delete a study's file there to run it anew. `--count` takes other than
+the recorded number of replicates and records nothing: it prints the answers. `--page` only renews the page.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lab import command
+from lab.papers import page
+from lab.papers.catalogue import STUDIES
+from lab.papers.study import RESULTS, Kept, Recorded, Study, rounded
+from sampler import warm
+
+BUILD = Path("build/papers")
+
+
+def record(study: Study, count: int) -> Recorded:
+    """Run a study and return what is to be recorded."""
+    assert study.run is not None
+    warm()
+    kept = Kept(BUILD / f"{study.name}.json")
+    figures = rounded(study.run(kept, count))
+    return Recorded(f"{datetime.now(tz=UTC):%Y-%m-%d}", round(kept.seconds, 1), count, figures)
+
+
+def main() -> None:
+    """Run the studies asked for."""
+    parser = command(__doc__)
+    parser.add_argument("studies", nargs="*", metavar="STUDY", help=", ".join(STUDIES))
+    parser.add_argument("--count", type=int, help="replicates, other than the recorded number")
+    parser.add_argument("--page", action="store_true", help="only renew the page from the recorded results")
+    options = parser.parse_args()
+    if unknown := [name for name in options.studies if name not in STUDIES]:
+        parser.error(f"no study is named {', '.join(unknown)}; there are {', '.join(STUDIES)}")
+    asked = [STUDIES[name] for name in options.studies] or [
+        each for each in STUDIES.values() if not each.long
+    ]
+    for study in [] if options.page else asked:
+        if study.run is None:
+            continue
+        result = record(study, options.count or study.count)
+        print(f"{study.name}: {result.seconds:.0f} s of a processor", flush=True)
+        for claim, answer in study.answers(result.figures):
+            print(f"  {claim.text}: {claim.paper or '-'} | {answer.ours} | {answer.word}", flush=True)
+        if options.count is None:
+            RESULTS.mkdir(exist_ok=True)
+            study.file.write_text(json.dumps(asdict(result)) + "\n")
+            page.picture(study, result.figures)
+    if options.count is None:
+        page.PAGE.write_text(page.text())

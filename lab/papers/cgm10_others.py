@@ -1,0 +1,195 @@
+"""Statements of Chipman, George and McCulloch (2010) on intervals far from data, restarts and extensions."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from lab.cgm10 import friedman
+from lab.papers.cgm10_fits import paper_fit
+from lab.papers.study import Answer, Claim, Figures, Parts, Study, judged
+from sampler import fit
+from sampler.posterior.verdict import rhat_ess
+
+# where the rows of the study of distances are, and where widths are looked at
+BESIDE, GAP, EDGE, BEYOND = (0.1, 0.25, 0.75, 0.9), (0.45, 0.5, 0.55), (1.1,), (2.0,)
+
+
+def _widths(seed: int) -> list[float]:
+    """Return mean widths of 90% intervals of f beside the data, in a gap of a third, beyond the edge, far."""
+    rng = np.random.default_rng([11, seed])
+    x = rng.uniform(0, 2 / 3, 200)
+    x[x > 1 / 3] += 1 / 3
+    y = np.sin(2 * np.pi * x) + 0.2 * rng.normal(size=200)
+    posterior = paper_fit(x[:, None], y, seed, num_draws=2000)
+    found = []
+    for points in (BESIDE, GAP, EDGE, BEYOND):
+        low, high = np.quantile(posterior.sample(np.array(points)[:, None])[0], [0.05, 0.95], axis=0)
+        found.append(float(np.mean(high - low)))
+    return found
+
+
+def _run_distance(parts: Parts, count: int) -> Figures:
+    runs = [parts(f"widths {seed}", partial(_widths, seed)) for seed in range(1, count + 1)]
+    return {"widths": np.mean(runs, axis=0)}
+
+
+def _in_gap(figures: Figures) -> Answer:
+    beside, gap, _, _ = figures["widths"]
+    return judged(f"mean width {gap:.2f} in the gap, {beside:.2f} beside rows", gap > beside)
+
+
+def _beyond(figures: Figures) -> Answer:
+    beside, _, edge, far = figures["widths"]
+    ours = f"mean width {edge:.2f} at .1 beyond the edge, {far:.2f} at 1.0, {beside:.2f} beside rows"
+    why = "of any sum of trees: beyond the last rule nothing changes; such rows are flagged `outside_range`"
+    return judged(ours, far > 1.05 * edge, why)
+
+
+RESTARTS = 4
+GROUPS, GROUP_SD, CORRELATION = 20, 2.0, 0.8
+
+
+def _restarts(noise: float, trees: int, seed: int) -> Figures:
+    """Compare four starts of one long chain on Friedman's function, with noise of that deviation.
+
+    Returns the least correlation of their fits, how far these are apart in posterior deviations (root mean
+    square), R-hat that 95% of the rows don't exceed, and the median effective draws of f of one chain.
+    """
+    rows = 100 if noise == 1 else 500
+    X, f, y = friedman(10, seed, rows=rows)
+    y = f + noise * (y - f)
+    chains = [paper_fit(X, y, start, trees=trees).sample(X)[0] for start in range(RESTARTS)]
+    draws = np.ascontiguousarray(np.array(chains).transpose(2, 0, 1))
+    means = draws.mean(axis=2)
+    apart = means.std(axis=1, ddof=1) / draws.std(axis=(1, 2))
+    return {
+        "correlation": np.corrcoef(means.T).min(),
+        "apart": np.sqrt(np.mean(apart**2)),
+        "rhat": np.quantile(rhat_ess.rhat(draws), 0.95),
+        "ess": np.median(rhat_ess.ess_bulk(draws[:, :1])),
+    }
+
+
+def _grouped(seed: int) -> Figures:
+    """Return RMSE of f at new rows of known groups with intercepts and without, and their sd's interval."""
+    X, f, y = friedman(10, seed, rows=1000)
+    rng = np.random.default_rng([28, seed])
+    group = rng.integers(0, GROUPS, len(y))
+    shift = GROUP_SD * rng.normal(size=GROUPS)
+    level, y = f + shift[group], y + shift[group]
+    names = [f"x{k}" for k in range(X.shape[1])]
+    table = dict(zip(names, X.T, strict=True))
+    old, new = ({name: each[rows] for name, each in table.items()} for rows in (slice(500), slice(500, None)))
+    plain = fit(old, y[:500], seed=seed, progress=False)
+    grouped = fit(old | {"site": group[:500]}, y[:500], groups="site", seed=seed, progress=False)
+    errors = [
+        plain.predict(new, level=None).mean - level[500:],
+        grouped.predict(new | {"site": group[500:]}, level=None).mean - level[500:],
+    ]
+    sds = grouped.law.group_sds()[0]
+    return {
+        "rmse": [np.sqrt(np.mean(each**2)) for each in errors],
+        "sd": np.quantile(sds, [0.5, 0.05, 0.95]),
+        "truth": shift.std(ddof=1),
+    }
+
+
+def _both(seed: int) -> Figures:
+    """Return the errors' correlation of two outcomes with its 90% interval, and RMSE of one at new rows.
+
+    RMSE are without the other outcome, and given it. Of 50 trees: more overfit the errors so much that the
+    correlation is too large (docs/several_outcomes.md).
+    """
+    rng = np.random.default_rng([29, seed])
+    X, f, _ = friedman(10, seed, rows=800)
+    e = rng.multivariate_normal([0, 0], [[1, CORRELATION], [CORRELATION, 1]], len(f))
+    first, second = f + e[:, 0], 5 * X[:, 5] + e[:, 1]
+    old, new = slice(400), slice(400, None)
+    both = fit(X[old], {"a": first[old], "b": second[old]}, num_trees=50, seed=seed, progress=False)
+    errors = [
+        both.predict(X[new], given=given).mean[:, 0] - first[new] for given in (None, {"b": second[new]})
+    ]
+    correlation = np.quantile(both.correlations[:, :, 0, 1], [0.5, 0.05, 0.95])
+    return {"correlation": correlation, "rmse": [np.sqrt(np.mean(each**2)) for each in errors]}
+
+
+def _run_statements(parts: Parts, _count: int) -> Figures:
+    found = {
+        f"{noise:g}, {trees}": parts(f"restarts {noise:g}, {trees}", partial(_restarts, noise, trees, 1))
+        for noise, trees in ((1.0, 200), (0.1, 200), (1.0, 1))
+    }
+    return found | {"groups": parts("groups", partial(_grouped, 1)), "both": parts("both", partial(_both, 1))}
+
+
+def _similar(key: str, figures: Figures) -> Answer:
+    found = figures[key]
+    ours = (
+        f"correlation of their fits at least {found['correlation']:.4f}; they are {found['apart']:.2f} "
+        f"posterior deviations apart, R-hat at most {found['rhat']:.2f} at 95% of the rows"
+    )
+    why = "on real tables with little noise they do stay apart ([mixing](mixing.md))"
+    return judged(ours, found["rhat"] <= 1.1, "" if key == "1, 200" else why)
+
+
+def _mixes(figures: Figures) -> Answer:
+    many, one = figures["1, 200"], figures["1, 1"]
+    ours = (
+        f"R-hat of four starts {many['rhat']:.2f}, one tree {one['rhat']:.2f}; "
+        f"effective draws of f in 5,000 {many['ess']:.0f}, one tree {one['ess']:.0f}"
+    )
+    return judged(ours, many["rhat"] < one["rhat"])
+
+
+def _with_groups(figures: Figures) -> Answer:
+    found = figures["groups"]
+    (plain, grouped), (middle, low, high) = found["rmse"], found["sd"]
+    ours = (
+        f"RMSE of f at new rows {plain:.2f} without and {grouped:.2f} with intercepts of {GROUPS} groups; "
+        f"their deviation {middle:.2f} ({low:.2f} to {high:.2f}), in truth {found['truth']:.2f}"
+    )
+    return judged(ours, grouped < plain and low <= found["truth"] <= high)
+
+
+def _with_both(figures: Figures) -> Answer:
+    (middle, low, high), (alone, given) = figures["both"]["correlation"], figures["both"]["rmse"]
+    ours = (
+        f"correlation of the errors {middle:.2f} ({low:.2f} to {high:.2f}), in truth {CORRELATION}; RMSE of "
+        f"one outcome at new rows {alone:.2f}, given the other {given:.2f}"
+    )
+    return judged(ours, low <= CORRELATION <= high and given < alone)
+
+
+STUDIES = (
+    Study(
+        "cgm10-distance",
+        "cgm10",
+        "Section 3.2: intervals far from the data",
+        (
+            Claim("intervals widen in a gap between rows", "stated", _in_gap),
+            Claim("and with the distance beyond the edge", "stated: far from the data", _beyond),
+        ),
+        "200 rows of one column of [0, 1] without its middle third, a sine with noise of .2, the default.",
+        _run_distance,
+        count=5,
+        small=2,
+    ),
+    Study(
+        "cgm10-statements",
+        "cgm10",
+        "Sections 3 and 7: restarts, and extensions",
+        (
+            Claim("restarts give remarkably similar results", "stated", partial(_similar, "1, 200")),
+            Claim("even in difficult problems: noise of .1", "stated", partial(_similar, "0.1, 200")),
+            Claim("backfitting mixes dramatically better than a single tree", "stated", _mixes),
+            Claim("random effects can stand beside the trees (28)", "proposed", _with_groups),
+            Claim("several outcomes with errors that depend on each other (29)", "proposed", _with_both),
+            Claim("a spatial component (SBART)", "proposed", why="none here"),
+        ),
+        "Friedman's function of ten columns: four starts of one long chain of the paper's default, of 100 "
+        "rows, and with noise of .1 of 500; the extensions by our default, two outcomes with 50 trees each, "
+        "of 500 and 400 rows.",
+        _run_statements,
+    ),
+)
