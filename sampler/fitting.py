@@ -227,7 +227,9 @@ def fit(
     features
         Names of the columns to learn from; None takes all that are usable.
     columns
-        Kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date".
+        Kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date", "encoded"
+        (text whose levels count as the mean outcome of their rows: by default that of more than 50 levels, of
+        three rows or more for half of the rows, for numbers, counts and two classes).
     target_name
         Name of the outcome, or names of several; None takes the name of `y`, or else "y" (y1, y2, ..).
     missing_target

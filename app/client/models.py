@@ -79,7 +79,7 @@ class Models(Calls):
             Name that can replace the model's id; it then means the newest that has succeeded.
         features, columns
             Columns to learn from, and kinds that override the detected ones, by column: "number", "boolean",
-            "category", "date".
+            "category", "date", "encoded" (names as means of the outcome at each).
         weights, treatment, propensity, exposure, offset, groups, slopes, event, lower, upper
             Names of columns with these roles.
         levels

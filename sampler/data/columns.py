@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -18,6 +20,11 @@ LARGEST_ID = 2.0**64  # larger numbers are measurements rather than identifiers
 MAX_LEVELS = 50  # text with more levels is probably a name or an identifier, and is left out unless requested
 
 FEWEST_OF_LEVEL = 3  # rows whose mean tells something of others
+
+DATE_FORMS = tuple(
+    re.compile(f"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{time}")
+    for time in ("", "[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})?")
+)
 
 KIND_OF_TYPE: dict[str, ColumnKind] = {
     "number": "number",
@@ -89,10 +96,22 @@ def describe(table: Any) -> list[ColumnSummary]:
 
 
 def infer_kind(column: RawColumn) -> ColumnKind:
-    """Infer the kind of a column from its type and its number of levels."""
+    """Infer the kind of a column from its type, its number of levels, and whether its text spells dates."""
     if column.type == "text":
+        if spells_dates(column):
+            return "date"
         return "text" if len({*(column.cells or ())} - {None}) > MAX_LEVELS else "category"
     return KIND_OF_TYPE[column.type]
+
+
+def spells_dates(column: RawColumn) -> bool:
+    """Tell whether all text of a column, whose type gives no levels, is dates of one form of ISO 8601."""
+    if column.type != "text" or column.levels:
+        return False
+    cells = {cell for cell in column.cells or () if cell is not None}
+    first = next(iter(cells), "")
+    form = next((each for each in DATE_FORMS if each.fullmatch(first)), None)
+    return form is not None and all(form.fullmatch(cell) and is_date(cell) for cell in cells)
 
 
 def summarise(column: RawColumn, *, count_distinct: bool = True) -> ColumnSummary:
@@ -101,6 +120,9 @@ def summarise(column: RawColumn, *, count_distinct: bool = True) -> ColumnSummar
     Without `count_distinct`, `distinct` is 0 for numbers and dates.
     """
     kind, missing = infer_kind(column), column.missing
+    if kind == "date" and column.numbers is None:
+        days = [math.nan if cell is None else text_to_days(cell) for cell in column.cells or ()]
+        column = RawColumn(column.name, "date", np.array(days))
     if column.numbers is None:
         cells = [cell for cell in column.cells or () if cell is not None]
         counts = Counter(map(str, cells))

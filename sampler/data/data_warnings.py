@@ -66,8 +66,13 @@ def _how_alike(
     return "has other names for the classes of" if repeats else ""
 
 
-def rounding_warnings(column: RawColumn, kind: str) -> list[str]:
-    """Warn about whole numbers of a column of numbers that float64 doesn't tell apart."""
+def reading_warnings(column: RawColumn, kind: str) -> list[str]:
+    """Warn about text that is read as dates, and whole numbers that float64 doesn't tell apart."""
+    if kind == "date" and column.type == "text":
+        return [
+            f"{column.name} is text that spells dates, and is read as such: "
+            f"columns={{{column.name!r}: 'category'}} takes it as names"
+        ]
     whole = [] if kind != "number" else [cell for cell in column.cells or () if isinstance(cell, int)]
     rounded = sum(as_float(cell) != cell for cell in whole)
     if not rounded:

@@ -68,7 +68,10 @@ def _field(label: str, hint: str, kinds: tuple[str, ...] = ("number",)) -> FormF
 ROLES: dict[str, Setting] = {
     "features": Setting("names", "roles", "Columns to use as features; null: all usable ones."),
     "columns": Setting(
-        "kinds", "roles", "Kinds that override the inferred ones: number, boolean, category, date."
+        "kinds",
+        "roles",
+        "Kinds that override the inferred ones: number, boolean, category, date, encoded (text that counts "
+        "as the mean outcome of its rows).",
     ),
     "weights": Role(
         "column",

@@ -21,7 +21,7 @@ from sampler.data.data_warnings import (
     few_warnings,
     level_warnings,
     outlier_warnings,
-    rounding_warnings,
+    reading_warnings,
     site_warnings,
 )
 from sampler.data.groupings import Groupings
@@ -373,7 +373,7 @@ def _read_features(
     for name, kind in kinds.items():
         raw = table.column(name)
         used.append(design.add(raw, kind, problems))
-        warnings += rounding_warnings(raw, kind)
+        warnings += reading_warnings(raw, kind)
         if len(design) > MAX_COLUMNS or design.size > MAX_CELLS:
             size = (
                 f"{table.num_rows} rows of more than {len(design) - 1} coded columns (a category takes many)"

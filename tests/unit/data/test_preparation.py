@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from sampler import DataError, choose, describe, prepare
+from sampler.data.encode import encode
 from sampler.methods import METHODS
 from sampler.noise import NOISES
 from sampler.preparation import prepare_again
@@ -191,10 +192,10 @@ def test_text_that_spells_numbers_or_dates_says_how_to_read_it():
         "t": [f"t{i}" for i in range(N)],
     }
     why = {item.name: item.why for item in problem_of(X, Y).schema.left_out}
-    assert why["d"].endswith("(more than 50); all are dates: read them as such by columns={'d': 'date'}")
+    assert "d" not in why
     assert why["n"].endswith("(more than 50); all are numbers: read them as such by columns={'n': 'number'}")
     assert why["t"].endswith("(more than 50)")
-    read = problem_of(X, Y, columns={"d": "date", "n": "number"}).schema
+    read = problem_of(X, Y, columns={"n": "number"}).schema
     assert {"d", "n"} <= {column.name for column in read.columns}
     subjects = [f"t{i % 150}" for i in range(300)]
     prepared = prepare({"x": OTHER.normal(size=300), "t": subjects}, OTHER.normal(size=300))
@@ -351,3 +352,30 @@ def test_most_rows_of_one_value_are_told_before_the_fit():
         (said,) = prepare(X, low, **more).warnings
         assert "hurdle" not in said
     assert prepare(X, low, family="hurdle").warnings == prepare(X, number).warnings == []
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        ([f"2024-{1 + k % 12:02}-{1 + k % 28:02}" for k in range(N)], "date"),
+        ([f"2024-{1 + k % 3:02}-01" for k in range(N)], "date"),
+        ([f"2024-{1 + k % 12:02}-{1 + k % 28:02} {k % 24:02}:30" for k in range(N)], "date"),
+        ([None, *(f"2024-01-{1 + k % 28:02}" for k in range(N - 1))], "date"),
+        ([f"2024-{1 + k % 12:02}" for k in range(N)], "category"),  # a month is no day
+        ([f"{1 + k % 12:02}/{1 + k % 28:02}/2024" for k in range(N)], None),  # day or month first
+        (["2024-01-31", *(f"2024-01-{1 + k % 28:02}T12:00" for k in range(N - 1))], "category"),  # two forms
+        (["2024-02-30", *(f"2024-01-{1 + k % 28:02}" for k in range(N - 1))], "category"),  # no such day
+    ],
+)
+def test_text_that_spells_dates_of_one_form_is_dates(cells, kind):
+    """It is said, new rows may have text too, and a kind that is asked for goes before."""
+    prepared = problem_of({"x": OTHER.normal(size=N), "d": cells}, Y)
+    found = {column.name: column.kind for column in prepared.schema.columns}.get("d")
+    if kind is not None:
+        assert found == kind
+    assert ("d is text that spells dates" in " ".join(prepared.warnings)) == (kind == "date")
+    if kind == "date":
+        coded = encode({"x": [0.0], "d": [cells[-1]]}, prepared.schema, prepared.grid)
+        assert not [each for each in coded.warnings if each.startswith("d")]
+        asked = problem_of({"x": OTHER.normal(size=N), "d": cells}, Y, columns={"d": "category"})
+        assert asked.schema.columns[1].kind == "category"
