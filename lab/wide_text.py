@@ -1,6 +1,6 @@
 """Measure what encoding text of many levels by cross-fitted means gains, beside leaving the column out.
 
-    python -m lab wide_text [--levels 60 150 400] [--rows 8] [--seeds 2] [--draws 125]
+    python -m lab wide_text [--levels 60 150 400] [--rows 15] [--seeds 2] [--draws 125]
 
 Simulated tables have five numbers and text whose levels' means differ by half the noise, or not at all, so
 many rows to each level (at least 1,200 in all); a third are held out. With the package `dmba`, the prices of
@@ -71,7 +71,7 @@ def compared(name, X, y, text, asked):
 def main():
     parser = command(__doc__)
     parser.add_argument("--levels", type=int, nargs="+", default=[60, 150, 400])
-    parser.add_argument("--rows", type=int, default=8)
+    parser.add_argument("--rows", type=int, default=15)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--draws", type=int, default=125)
     asked = parser.parse_args()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.binning import Grid
 from sampler.data.columns import sort_levels
 from sampler.data.convert import Labels, to_floats, to_labels
@@ -188,16 +189,22 @@ def train_column(
 
 def encoded_again(coded: Coded, table: Table, schema: Schema, grid: Grid, outcomes: LevelOutcomes) -> Coded:
     """Encode training rows as the fit had them: encoded text by the means of the other folds."""
-    for position, (place, _) in enumerate(schema.coded):
-        column = schema.columns[place]
-        if column.kind != "encoded":
-            continue
-        level = _level_of(column, to_labels(table.column(column.name), []))
-        values = cross_fitted(level, len(column.levels), outcomes)
+    for position, values in cross_fitted_columns(table, schema, outcomes).items():
         coded.codes[position] = grid.encode(position, values)
         if coded.values is not None:
             coded.values[position] = values
     return coded
+
+
+def cross_fitted_columns(table: Table, schema: Schema, outcomes: LevelOutcomes) -> dict[int, Floats]:
+    """Return the coded columns of encoded text in training rows, float64 [n], by position."""
+    found = {}
+    for position, (place, _) in enumerate(schema.coded):
+        column = schema.columns[place]
+        if column.kind == "encoded":
+            level = _level_of(column, to_labels(table.column(column.name), []))
+            found[position] = cross_fitted(level, len(column.levels), outcomes)
+    return found
 
 
 def _level_of(column: Column, labels: Labels) -> NDArray[np.intp]:

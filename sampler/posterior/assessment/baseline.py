@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from sampler.array_types import Floats
-from sampler.data.encode import numbers
+from sampler.data.encode import cross_fitted_columns, numbers
+from sampler.data.level_means import LevelOutcomes
 from sampler.data.schema import Schema
 from sampler.data.table import Table, read
 
@@ -42,6 +43,8 @@ def linear_predictions(schema: Schema, X: Any, y: Floats, weights: Floats | None
     if len(schema.coded) * max(table.num_rows, new.num_rows) > MOST_CELLS:
         return _by_blocks(schema, table, y, np.ones(len(y)) if weights is None else weights, new)
     design = numbers(table, schema)
+    for position, own in _crossed(table, schema, y, weights).items():
+        design[position] = own
     with np.errstate(invalid="ignore"):
         centre = np.nan_to_num(np.nanmean(design, axis=1))
     root = np.ones(design.shape[1]) if weights is None else np.sqrt(weights)
@@ -60,12 +63,13 @@ def linear_predictions(schema: Schema, X: Any, y: Floats, weights: Floats | None
 def _by_blocks(schema: Schema, table: Table, y: Floats, weights: Floats, new: Table) -> Floats:
     """Do what `linear_predictions` does in the memory of a block of rows."""
     count, total, squares = np.zeros((3, len(schema.coded)))
-    for _, values in _blocks(table, schema):
+    crossed = _crossed(table, schema, y, weights)
+    for _, values in _blocks(table, schema, crossed):
         known = np.isfinite(values)
         count += known.sum(axis=1)
         total += np.where(known, values, 0.0).sum(axis=1)
     centre = total / np.maximum(count, 1)
-    for _, values in _blocks(table, schema):
+    for _, values in _blocks(table, schema, crossed):
         squares += np.nansum((values - centre[:, None]) ** 2, axis=1)
     scale = np.sqrt(squares / np.maximum(count, 1))
     scale[scale == 0] = 1.0
@@ -76,18 +80,28 @@ def _by_blocks(schema: Schema, table: Table, y: Floats, weights: Floats, new: Ta
         )
 
     gram, moment, middle = np.zeros((len(scale) + 1, len(scale) + 1)), np.zeros(len(scale) + 1), y.mean()
-    for rows, values in _blocks(table, schema):
+    for rows, values in _blocks(table, schema, crossed):
         x = encode(values)
         gram += (x * weights[rows]) @ x.T
         moment += x @ (weights[rows] * (y[rows] - middle))
     fitted = np.linalg.lstsq(gram, moment, LEAST_SIZE)[0]
-    return np.concatenate([middle + fitted @ encode(values) for _, values in _blocks(new, schema)])
+    return np.concatenate([middle + fitted @ encode(values) for _, values in _blocks(new, schema, {})])
 
 
-def _blocks(table: Table, schema: Schema) -> Iterator[tuple[slice, Floats]]:
+def _crossed(table: Table, schema: Schema, y: Floats, weights: Floats | None) -> dict[int, Floats]:
+    """Return encoded text as training rows have it, which doesn't know their own outcomes."""
+    return cross_fitted_columns(
+        table, schema, LevelOutcomes.of(y, {} if weights is None else {"weights": weights})
+    )
+
+
+def _blocks(table: Table, schema: Schema, crossed: Mapping[int, Floats]) -> Iterator[tuple[slice, Floats]]:
     """Read the coded columns before binning of some rows at a time, float64 [coded column, row]."""
     schema, size = replace(schema, groups=()), max(BLOCK_CELLS // len(schema.coded), 1)
     for start in range(0, table.num_rows, size):
         rows = slice(start, min(start + size, table.num_rows))
         columns = {column.name: table.column(column.name, rows) for column in schema.columns}
-        yield rows, numbers(columns, schema)
+        values = numbers(columns, schema)
+        for position, own in crossed.items():
+            values[position] = own[rows]
+        yield rows, values

@@ -7,6 +7,7 @@ import pytest
 from sampler import fit, load
 from sampler.data.level_means import LevelOutcomes, cross_fitted, level_means
 from sampler.errors import DataWarning, SettingsError
+from sampler.posterior.assessment import baseline
 from sampler.preparation import prepare, prepare_again
 from sampler.storage.model_header import Header
 
@@ -121,6 +122,20 @@ def test_what_has_no_mean_is_left_out_as_before_and_a_kind_may_be_given():
         assert own.schema.columns[1].kind == kind
     with pytest.raises(SettingsError, match="make it a category"):
         prepare(X, ordered, family="ordinal", columns={"place": "encoded"}, seed=0, **PREPARED)
+
+
+@pytest.mark.parametrize("most_cells", [1 << 22, 0])
+def test_the_baseline_of_scores_learns_from_no_outcome_of_its_own(most_cells, monkeypatch):
+    """Least squares have the means of the other folds in training rows, in one piece or by blocks."""
+    monkeypatch.setattr(baseline, "MOST_CELLS", most_cells)
+    X, y = rows()
+    column = (schema := prepare(X, y, seed=0, **PREPARED).schema).columns[1]
+    level = np.array([column.levels.index(each) for each in X["place"]])
+    own = cross_fitted(level, len(column.levels), LevelOutcomes.of(y.to_numpy(), {}))
+    design = np.column_stack([np.ones(len(y)), X["x"], own])
+    slopes = np.linalg.lstsq(design, y.to_numpy())[0]
+    found = baseline.linear_predictions(schema, X, y.to_numpy(), None, X)
+    assert np.allclose(found, slopes[0] + slopes[1] * X["x"] + slopes[2] * np.array(column.means)[level])
 
 
 def test_a_fit_says_so():
