@@ -10,6 +10,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from app.services import datasets
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import READ, TRAIN
+from app.services.readers.options import Format
 from app.web.dependencies import Deleting, Owner, Reading, TheEngine, TheSettings, TheTransactions
 from app.web.errors import responses
 from app.web.idempotency import IdempotencyKey, of_file, render
@@ -91,8 +92,10 @@ class ReadAsView(BaseModel):
     summary: str = Field(
         description="One line, such as: read as: semicolons, UTF-8, 3 columns (3 numbers), 40 rows."
     )
-    format: Literal["csv", "parquet", "arrow"]
-    compression: Literal["gzip"] | None
+    format: Format
+    compression: Literal["gzip", "zip"] | None = Field(description="A zip archive has a single file.")
+    sheet: str | None = Field(None, description="The sheet of a workbook that was read.")
+    sheets: list[str] | None = Field(None, description="All sheets of a workbook; ?sheet= reads another.")
     encoding: str | None = None
     encoding_guessed: bool | None = Field(
         None, description="Whether the encoding is uncertain: check some words."
@@ -194,11 +197,13 @@ def upload_dataset(
     query: Annotated[UploadQuery, Query()],
     key: IdempotencyKey = None,
 ) -> Response:
-    """Upload a table: CSV or similar, Parquet, or an Arrow stream or file, optionally compressed with gzip.
+    """Upload a table: CSV or similar, a workbook (.xlsx, .xls, .ods), JSON records, Parquet, or Arrow.
 
-    Send it as the raw body or as a multipart file. The format of a delimited file (separator, quotes,
-    encoding, decimal sign, spellings of missing values) is detected and reported in `read_as`; each can be
-    set by a parameter instead. 422 names the column and row of unusable data.
+    Send it as the raw body or as a multipart file, perhaps compressed with gzip or alone in a zip archive;
+    what it is, is recognised by its content. Of a workbook the first sheet with a table is read, or `sheet`.
+    The format of a delimited file (separator, quotes, encoding, decimal sign, spellings of missing values) is
+    detected and reported in `read_as`; each can be set by a parameter instead. 422 names the column and row
+    of unusable data.
     """
     called = datasets.name_for(received.name if query.name is None else query.name, received.filename)
     options = query.options(received.promised)

@@ -198,8 +198,8 @@ async def predict(
     another type is a 422. A text in a category is the level that is spelled so; else it is missing where
     the model's file, or usage, spells a missing value so ("NA", ""); else it is the level that is the
     same number or truth value ("1.0" for 1, "True" for true). Blanks around it don't count. JSON and
-    files have this one rule; null is always missing. Rows may also come as CSV, Parquet or an
-    (uncompressed) Arrow stream. Then the options, including those for reading the file, are query
+    files have this one rule; null is always missing. Rows may also come as CSV, Parquet, an
+    (uncompressed) Arrow stream or a workbook. Then the options, also those for reading the file, are query
     parameters: `?level=0.5&level=0.9&interval=predictive&decimal=comma`. What they leave open is read as
     in the file that the model was fitted to: decimal sign, order of dates and spellings of missing
     values; a file that contradicts it is a 422 that names both readings, and `read_as` tells what was

@@ -59,7 +59,7 @@ def list_datasets(
 
 @app.command("upload")
 def upload_dataset(
-    path: Annotated[str, typer.Argument(help="A CSV, Parquet or Arrow file.")],
+    path: Annotated[str, typer.Argument(help="A file: Excel, OpenDocument, CSV, JSON, Parquet or Arrow.")],
     name: Annotated[
         str | None, typer.Option(help="The name of the dataset; default: the file's name.")
     ] = None,

@@ -17,6 +17,12 @@ BY_SUFFIX = {
     ".gz": "application/gzip",
     ".parquet": "application/vnd.apache.parquet",
     ".pq": "application/vnd.apache.parquet",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".xls": "application/vnd.ms-excel",
+    ".ods": "application/vnd.oasis.opendocument.spreadsheet",
+    ".zip": "application/zip",
+    ".json": "application/x-ndjson",
+    ".jsonl": "application/x-ndjson",
     ".arrow": ARROW,
     ".arrows": ARROW,
 }
@@ -31,6 +37,7 @@ class ReadOptions(TypedDict, total=False):
     encoding: str  # utf-8, windows-1252, ...
     decimal: Literal["point", "comma"]
     header: bool  # whether the first row names the columns
+    sheet: str  # of a workbook, by name or number
     dates: Literal["day-first", "month-first"]  # the order in 1/2/2026
     missing: Sequence[str]  # spellings of a missing value, instead of the usual ones
 

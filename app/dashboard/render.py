@@ -92,7 +92,7 @@ NEXT_STEPS: dict[int | str, str] = {
     404: "It may have been deleted, or it belongs to another key. The lists show what is there.",
     409: "Check its page: its state shows when this will work.",
     413: "Send less at once: split the file, or leave out columns.",
-    415: "Send CSV, Parquet or an Arrow stream.",
+    415: "Send an Excel or OpenDocument workbook, CSV, JSON, Parquet or Arrow.",
     422: "Correct the faults above and send it again; nothing was changed.",
     429: "Wait a moment, then try again; or cancel queued work, or delete stored objects.",
     503: "Wait a moment, then reload this page.",

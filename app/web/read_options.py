@@ -19,6 +19,12 @@ FILES: dict[str, Format | None] = {
     "application/vnd.apache.arrow.stream": "arrow",
     "application/vnd.apache.arrow.file": "arrow",
     "application/gzip": None,
+    "application/zip": None,
+    "application/x-zip-compressed": None,
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": None,
+    "application/vnd.oasis.opendocument.spreadsheet": None,
+    "application/vnd.ms-excel": None,  # also that of .csv on Windows
+    "application/x-ndjson": None,
     "application/octet-stream": None,
 }
 BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
@@ -43,6 +49,9 @@ class ReadingQuery(BaseModel):
         None, description="The decimal sign; the other sign may then separate thousands."
     )
     header: bool | None = Field(None, description="Whether the first row names the columns.")
+    sheet: OptionText | None = Field(
+        None, description="The sheet of a workbook, by its name or number; the first one with a table."
+    )
     dates: DateOrder | None = Field(None, description="Whether 1/2/2026 begins with the day or the month.")
     missing: Annotated[list[OptionText], Field(max_length=100)] | None = Field(
         None,
@@ -59,6 +68,7 @@ class ReadingQuery(BaseModel):
             encoding=None if self.encoding is None else check_encoding(self.encoding),
             decimal=self.decimal,
             header=self.header,
+            sheet=self.sheet,
             dates=self.dates,
             missing=None if self.missing is None else tuple(self.missing),
             kinds=kinds or {},

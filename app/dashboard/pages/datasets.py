@@ -28,6 +28,7 @@ PREVIEW_ROWS = 12
 KIND, CODES = "kind:", "codes:"  # prefixes of form fields of a column
 DIALECT = (
     ("compression", "Compression"),
+    ("sheet", "Sheet"),
     ("encoding", "Encoding"),
     ("separator", "Separator"),
     ("quote", "Quote"),
@@ -199,6 +200,8 @@ def _dialect(read_as: dict[str, Any]) -> list[tuple[str, str]]:
     guessed = " (guessed: check some words)" if read_as.get("encoding_guessed") else ""
     rows = [(label, NAMED.get(str(value), str(value))) for label, value in values if value is not None]
     rows = [(label, value + guessed if label == "Encoding" else value) for label, value in rows]
+    if others := [name for name in read_as.get("sheets") or () if name != read_as.get("sheet")]:
+        rows.insert(1, ("Other sheets", ", ".join(others)))
     return rows + ([("Read as missing", ", ".join(missing))] if missing else [])
 
 

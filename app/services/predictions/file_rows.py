@@ -8,7 +8,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from app.services.predictions.row_reading import RowReading
-from app.services.readers.options import ReaderLimits
+from app.services.readers.options import Format, ReaderLimits
 from app.services.readers.process.confined import readers
 from sampler.host.data import DateOrder, Decimal, Separator
 
@@ -20,7 +20,7 @@ class RowsReadAsView(TypedDict):
     """Report of how a file of rows for a model was read; null where nothing shows it."""
 
     summary: str
-    format: Literal["csv", "parquet", "arrow"]
+    format: Format
     separator: Separator | None
     encoding: str | None
     decimal: Decimal | None

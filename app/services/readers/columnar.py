@@ -82,7 +82,7 @@ def read_columnar(
 def _parquet(file: BinaryIO, limits: ReaderLimits) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20, coerce_int96_timestamp_unit="us")
     schema = parquet.schema_arrow
-    _check_names(schema.names)
+    check_names(schema.names)
     check_size(parquet.metadata.num_rows, len(schema), limits)
     _limit_time(READ_SECONDS + CELL_SECONDS * parquet.metadata.num_rows * len(schema))
     rows = max(1, min(PIECE_ROWS, PIECE_CELLS // max(len(schema), 1)))
@@ -104,14 +104,15 @@ def _arrow(file: BinaryIO) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     options = pa.ipc.IpcReadOptions(use_threads=False)
     if not is_file:
         stream = pa.ipc.open_stream(file, options=options)
-        _check_names(stream.schema.names)
+        check_names(stream.schema.names)
         return stream.schema, iter(stream)
     opened = pa.ipc.open_file(file, options=options)
-    _check_names(opened.schema.names)
+    check_names(opened.schema.names)
     return opened.schema, (opened.get_batch(number) for number in range(opened.num_record_batches))
 
 
-def _check_names(names: list[str]) -> None:
+def check_names(names: list[str]) -> None:
+    """Raise UnusableDataError for missing, invalid or duplicate names, TooLargeError for too many."""
     if not names:
         raise UnusableDataError("The file has no columns.")
     if len(names) > MAX_COLUMNS:

@@ -6,6 +6,7 @@ decision is reported (`Dialect.told`), and the caller can fix each part.
 
 import csv
 import io
+import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -98,6 +99,40 @@ def sniff(sample: bytes, options: Options, *, whole: bool) -> Dialect:
         names = tuple(f"column_{position}" for position in range(1, width + 1))
         return replace(dialect, names=names, header=False)
     return _with_names(dialect, rows, options)
+
+
+def of_cells(names: list[str], rows: list[list[str]], options: Options, *, line: int) -> Dialect:
+    """Return the names of a table whose cells are known, from its header (empty without one) and first rows.
+
+    Raises UnusableDataError as `sniff`.
+    """
+    if not names:
+        _check_width(len(rows[0]))
+        names = [f"column_{position}" for position in range(1, len(rows[0]) + 1)]
+        return Dialect(",", line=line + 1, names=tuple(names), header=False)
+    return _with_names(Dialect(",", line=line), [names, *rows], options)
+
+
+def titles(rows: list[list[str]], options: Options, merged: float = math.inf) -> int:
+    """Return how many of the first rows are a title: with far fewer values than the table that begins below.
+
+    The row below them must be a header: words, about as many as the rows after it have values, or the first
+    row with `merged` names.
+    """
+    filled = [[cell for cell in map(str.strip, row) if cell] for row in rows]
+    sizes = Counter(size for size in map(len, filled) if size)
+    usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
+    above = next((at for at, cells in enumerate(filled) if 2 * len({*cells}) > usual), 0)
+    above = int(min(above, merged))
+    starts = all(row[0].strip() for row, cells in zip(rows[:above], filled, strict=False) if cells)
+    header = filled[above] if filled else []
+    names = {*options.known, *options.kinds}
+    is_header = (
+        above == merged
+        or names & {*header}
+        or (5 * len(header) >= 4 * usual and not any(map(_is_value, header)))
+    )
+    return above if starts and (is_header or options.header is False) else 0
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from typing import Any, Literal, get_args
 from sampler.host.data import LONGEST_NAME, DateOrder, Decimal, FileDialect, Separator
 
 Quote = Literal["double", "single", "none"]
-Format = Literal["csv", "parquet", "arrow"]
+Format = Literal["csv", "parquet", "arrow", "xlsx", "xlsb", "xls", "ods", "json"]
+WORKBOOKS = ("xlsx", "xlsb", "xls", "ods")
 KINDS = ("number", "boolean", "date", "category", "text")
 CHARACTERS: dict[str, str] = dict(zip(get_args(Separator), ",;\t| ", strict=True))
 QUOTES: dict[str, str] = {"double": '"', "single": "'"}
@@ -21,11 +22,11 @@ MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nil", "?", "
 class Options:
     """Options given by the caller; None means automatic detection.
 
-    `format` is the format that the content type promises. `kinds` are given by column, `otherwise` applies to
-    all others. `missing` replaces the usual spellings, `codes` are further values that mean missing, by
-    column. `known` are a model's columns when rows for it are read, and `model` is the dialect of its file,
-    without what the caller overrides. `as_text` names columns of an Arrow stream that are text as it was in a
-    delimited file.
+    `format` is the format that the content type promises. `sheet` is that of a workbook: its name, or its
+    number from 1. `kinds` are given by column, `otherwise` applies to all others. `missing` replaces the
+    usual spellings, `codes` are further values that mean missing, by column. `known` are a model's columns
+    when rows for it are read, and `model` is the dialect of its file, without what the caller overrides.
+    `as_text` names columns of an Arrow stream that are text as it was in a delimited file.
     """
 
     format: Format | None = None
@@ -34,6 +35,7 @@ class Options:
     encoding: str | None = None
     decimal: Decimal | None = None
     header: bool | None = None
+    sheet: str | None = None
     dates: DateOrder | None = None
     missing: tuple[str, ...] | None = None
     kinds: dict[str, str] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -13,20 +13,32 @@ from app.services.readers.columnar import read_columnar
 from app.services.readers.delimited import read_delimited
 from app.services.readers.dialect import NUMBER, Dialect
 from app.services.readers.encodings import as_utf8
-from app.services.readers.options import Options, ReaderLimits
+from app.services.readers.json_records import read_json
+from app.services.readers.options import WORKBOOKS, Options, ReaderLimits
 from app.services.readers.scratch import Scratch
 from app.services.readers.spool import Spool
 from app.services.readers.unpack import format_of, unpack
 from app.services.readers.values import numbers
 from app.services.readers.values.numbers import Style
 from app.services.readers.values.typing_text import Typing, doubt_of_typed
+from app.services.readers.workbook import read_workbook
 from app.store.column_codec import exact_numbers
 from sampler.host.data import counted
 from sampler.host.data import value_as_text as as_text
 
-FORMATS = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
+FORMATS = {
+    "csv": "CSV",
+    "parquet": "Parquet",
+    "arrow": "Arrow",
+    "xlsx": "Excel",
+    "xlsb": "Excel",
+    "xls": "Excel",
+    "ods": "OpenDocument",
+    "json": "JSON",
+}
 # Options, with their names in requests, that other formats than text don't have.
-OF_TEXT = {"separator": "separator", "quote": "quoting", "encoding": "encoding", "header": "header"}
+OF_TEXT = {"separator": "separator", "quote": "quoting", "encoding": "encoding"}
+OF_TABLES = {"header": "header", "sheet": "sheets"}
 OF_MODEL = {"decimal": "decimal sign", "dates": "order of dates", "missing": "missing values"}
 WORDS = {"semicolon": "semicolons", "comma": "commas", "tab": "tabs", "bar": "bars", "space": "spaces"}
 
@@ -112,17 +124,21 @@ class ReadTable:
         text: pa.ChunkedArray,
     ) -> ReadColumn:
         values, note = typed
-        if self.dialect is None and name not in self.options.as_text:
+        if not self._is_text(name):
             return ReadColumn(index, name, values, note, None, None)
         of_numbers = pa.types.is_floating(values.type)
         decimal = (self.options.decimal or typing.shown.get(name)) if of_numbers else None
         return ReadColumn(index, name, values, note, pc.utf8_trim_whitespace(text), decimal)
 
+    def _is_text(self, name: str) -> bool:
+        """Return whether a column has cells as they were written."""
+        return self.read_as["format"] == "csv" or name in self.options.as_text
+
     def _typed(
         self, typing: Typing, name: str, column: pa.ChunkedArray, *, last: bool
     ) -> tuple[pa.ChunkedArray, str] | None:
         kind = self.options.kinds.get(name)
-        if self.dialect is not None or name in self.options.as_text:
+        if self._is_text(name):
             return typing.read(name, column, last=last)
         if self.options.known:
             return column, ""  # as it is, since an answer may repeat it
@@ -177,7 +193,9 @@ class ReadTable:
     def summary(self, kinds: list[str]) -> str:
         """Return how the file was read, in one line."""
         parts = [FORMATS[self.read_as["format"]]]
-        if self.dialect is not None:
+        if sheet := self.read_as.get("sheet"):
+            parts.append(f"sheet {sheet!r}")
+        if self.read_as["format"] == "csv":
             parts = [WORDS.get(self.read_as["separator"], "a single column"), self.read_as["encoding"]]
             parts += ["decimal commas"] if self.read_as["decimal"] == "comma" else []
         plural = {"category": "categories", "text": "text"}
@@ -206,19 +224,41 @@ def open_table(file: BinaryIO, options: Options, limits: ReaderLimits) -> Iterat
 
 
 def _opened(file: BinaryIO, options: Options, limits: ReaderLimits, scratch: Scratch) -> ReadTable:
-    plain, layers = unpack(file, limits.bytes, scratch)
+    plain, compression = unpack(file, limits.bytes, scratch)
     kind = format_of(plain) or "csv"
     if options.format in {"parquet", "arrow"} and kind != options.format:
         title = "Parquet file" if options.format == "parquet" else "Arrow stream or file"
         raise UnusableDataError(f"This is not a {title}: it has another signature.")
-    read_as: dict[str, Any] = {"format": kind, "compression": "gzip" if layers else None}
-    if kind != "csv":
-        spool, left_out = read_columnar(plain, kind, limits, scratch, options)
-        table = ReadTable(spool, options, read_as, warnings=left_out)
-        if useless := [word for name, word in OF_TEXT.items() if getattr(options, name) is not None]:
-            table.warnings.append(f"A {FORMATS[kind]} file has no {' or '.join(useless)}: ignored")
-        return table
-    text, start, encoding = as_utf8(plain, options.encoding, limits.bytes, scratch)
+    read_as: dict[str, Any] = {"format": kind, "compression": compression}
+    read = _of_text if kind == "csv" else _of_cells
+    return read(plain, options, limits, scratch, read_as)
+
+
+def _of_cells(
+    file: BinaryIO, options: Options, limits: ReaderLimits, scratch: Scratch, read_as: dict[str, Any]
+) -> ReadTable:
+    kind, dialect, unused = read_as["format"], None, OF_TEXT | OF_TABLES
+    if kind in WORKBOOKS:
+        dialect, spool, facts, warnings = read_workbook(file, options, limits, scratch)
+        read_as |= facts
+        unused = OF_TEXT
+    elif kind == "json":
+        spool, warnings = read_json(file, options, limits, scratch)
+    else:
+        spool, warnings = read_columnar(file, kind, limits, scratch, options)
+    if kind in {*WORKBOOKS, "json"}:
+        texts = tuple(field.name for field in spool.schema if pa.types.is_string(field.type))
+        options = replace(options, as_text=texts)
+    table = ReadTable(spool, options, read_as, dialect, warnings)
+    if useless := [word for name, word in unused.items() if getattr(options, name) is not None]:
+        table.warnings.append(f"A {FORMATS[kind]} file has no {' or '.join(useless)}: ignored")
+    return table
+
+
+def _of_text(
+    file: BinaryIO, options: Options, limits: ReaderLimits, scratch: Scratch, read_as: dict[str, Any]
+) -> ReadTable:
+    text, start, encoding = as_utf8(file, options.encoding, limits.bytes, scratch)
     dialect, spool, empty = read_delimited(text, start, options, limits, scratch)
     read_as |= {"encoding": encoding.title, "encoding_guessed": encoding.guessed, **dialect.to_read_as()}
     table = ReadTable(spool, options, read_as, dialect)

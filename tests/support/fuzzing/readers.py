@@ -16,10 +16,14 @@ import os
 import pickle
 import random
 import signal
+import struct
 import sys
 import traceback
+import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +37,7 @@ from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.process.forkserver import confine
 from app.services.readers.process.tasks import dataset
 from sampler.posterior import untrusted
+from tests.support import workbooks
 from tests.support.fuzzing import model_files as fuzz_models
 from tests.support.models import kinds
 
@@ -147,9 +152,41 @@ def _of_tables(seeds: Callable[[], list[bytes]]) -> Reader:
     return Reader(seeds, mutated, _read_table, str(Path(tables.__file__).parent))
 
 
+def _of_archive(corpus: list[bytes], dice: random.Random) -> bytes:
+    """Return a workbook one of whose files is changed, or changed itself."""
+    if dice.randrange(4) == 0:
+        return mutated(corpus, dice)
+    try:
+        with zipfile.ZipFile(io.BytesIO(dice.choice(corpus))) as archive:
+            files = {name: archive.read(name) for name in archive.namelist()}
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, OSError, ValueError, struct.error):
+        return mutated(corpus, dice)
+    changed = dice.choice([*files])
+    files[changed] = mutated([files[changed]], dice)
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return sink.getvalue()
+
+
+def _workbooks() -> list[bytes]:
+    rows = [
+        ["Sales", None, None],
+        ["town", "day", "x"],
+        ["é", datetime.fromisoformat("2026-01-05"), 1.5],
+        ["b", None, True],
+    ]
+    return [workbooks.xlsx({"A": rows}, ((0, 0, 0, 2), (2, 0, 3, 0))), workbooks.ods({"A": rows, "B": rows})]
+
+
 READERS = {
     "csv": _of_tables(lambda: CSV),
     "gzip": _of_tables(lambda: [gzip.compress(text) for text in CSV]),
+    "workbook": Reader(_workbooks, _of_archive, _read_table, str(Path(tables.__file__).parent)),
+    "json": _of_tables(
+        lambda: [b'[{"a": 1, "b": "x"}, {"a": null, "b": "007"}]', b'{"a": 1.5, "b": true}\n{"b": false}\n']
+    ),
     "parquet": _of_tables(
         lambda: [
             _columnar(pq.write_table),

@@ -3,6 +3,7 @@
 import gzip
 import io
 import re
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow.csv as pacsv
@@ -15,6 +16,7 @@ from app.store.tables import Dataset, DatasetBlock
 from tests.support.api_calls import CSV, places, post_csv, problem, table
 from tests.support.databases import only
 from tests.support.models.fitted_models import SMALL, run_units
+from tests.support.workbooks import ods, xlsx
 
 CARS = Path(__file__).parents[4] / "examples" / "auto_mpg.csv"
 
@@ -160,6 +162,38 @@ def test_every_ragged_row_is_named(client):
 
     assert [(None, row) for row in range(1, 41, 2)] == places(body)
     assert "(and 19 more)" in body["detail"]
+
+
+SHEET = {"Notes": [["see below"]], "Data": [["a", "day"], [1.5, datetime.fromisoformat("2026-01-05")]]}
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+DECLARED = [
+    (xlsx(SHEET), XLSX, "xlsx"),
+    (xlsx(SHEET), "application/octet-stream", "xlsx"),
+    (xlsx(SHEET), "application/zip", "xlsx"),
+    (xlsx(SHEET), "text/csv", "xlsx"),
+    (ods(SHEET), "application/vnd.oasis.opendocument.spreadsheet", "ods"),
+    (b"a;day\n1,5;05.01.2026\n", "application/vnd.ms-excel", "csv"),
+    (b'{"a": 1.5, "day": "2026-01-05"}\n', "application/x-ndjson", "json"),
+]
+
+
+@only("sqlite")
+@pytest.mark.parametrize(("content", "kind", "format_"), DECLARED)
+def test_a_file_is_recognised_by_its_content(client, content, kind, format_):
+    """Workbooks, JSON and CSV are the same table however they are declared, also in a form."""
+    sent = [
+        client.post("/datasets", content=content, headers={"Content-Type": kind}),
+        client.post("/datasets", files={"file": ("table", content, kind)}),
+    ]
+    for answer in sent:
+        assert answer.status_code == 201, answer.text
+        read_as = answer.json()["read_as"]
+        assert (read_as["format"], read_as["sheet"]) == (
+            format_,
+            "Data" if format_ in {"xlsx", "ods"} else None,
+        )
+        rows = client.get(f"/datasets/{answer.json()['id']}/preview").json()["rows"]
+        assert rows == [{"a": 1.5, "day": "2026-01-05"}]
 
 
 @only("sqlite")

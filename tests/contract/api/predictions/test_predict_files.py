@@ -19,6 +19,7 @@ from sampler.posterior.assessment import row_diagnostics
 from tests.support.api_calls import places, post_csv, problem, table
 from tests.support.databases import only
 from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.workbooks import xlsx
 
 ARROW, CSV = "application/vnd.apache.arrow.stream", "text/csv"
 PARQUET = "application/vnd.apache.parquet"
@@ -71,6 +72,7 @@ def test_every_form_of_body_is_the_same_question(client, model):
         (stream(rows), ARROW),
         (stream(as_levels), f"{ARROW}; charset=binary"),
         (parquet(rows), PARQUET),
+        (xlsx({"Rows": [[*COLUMNS], *map(list, zip(*COLUMNS.values(), strict=True))]}), "application/zip"),
         (stream(rows, "zstd"), ARROW),
         (gzip.compress(CSV_ROWS.encode()), CSV),
         (german, CSV, {"decimal": "comma"}),
@@ -81,7 +83,7 @@ def test_every_form_of_body_is_the_same_question(client, model):
         response = send(client, model, content, kind, **options, **dict(*more))
         assert response.status_code == 200, response.text
         answer = response.json()
-        assert answer.pop("read_as")["format"] in {"csv", "arrow", "parquet"}
+        assert answer.pop("read_as")["format"] in {"csv", "arrow", "parquet", "xlsx"}
         assert answer == expected
 
 
