@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Literal
+from typing import Any, Literal
 from unicodedata import normalize
 
 SettingsCode = Literal[
@@ -109,11 +109,21 @@ class SettingsError(SamplerError, ValueError):
         ``out_of_range``, ``too_large`` (for the available memory or time), ``not_applicable`` (meaningless
         with the method, family or other settings), ``contradiction`` (in conflict with another setting),
         ``unavailable`` (the model lacks what the call needs).
+    ways
+        Changed values of arguments, by name, each of which works where two things don't go together; None
+        leaves one out.
 
     """
 
-    def __init__(self, detail: str, *, field: str | None = None, code: SettingsCode = "not_accepted") -> None:
-        self.field, self.code = field, code
+    def __init__(
+        self,
+        detail: str,
+        *,
+        field: str | None = None,
+        code: SettingsCode = "not_accepted",
+        ways: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        self.field, self.code, self.ways = field, code, ways
         super().__init__(detail)
 
     def message_for(self, name: str) -> str:

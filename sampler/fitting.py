@@ -13,8 +13,8 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sampler.definitions.new_rows import LIKE_THESE
 from sampler.definitions.other_names import suggest_arguments
+from sampler.definitions.pairs import Combination
 from sampler.definitions.several import are_several
 from sampler.errors import DataWarning, SettingsError
 
@@ -298,29 +298,10 @@ def fit(
             field="num_threads",
             code="out_of_range",
         )
-    if are_several(y):
-        from sampler.preparation.several import check_several  # noqa: PLC0415
+    from sampler.pairs import check  # noqa: PLC0415
 
-        check_several(arguments)
-    if holdout and calibrate in ("none", "folds"):
-        raise SettingsError(
-            'holdout is the share of the rows by which calibrate="holdout" calibrates: to score a fit by '
-            "rows that it has not seen, choose them with `holdout_rows` and fit to the others",
-            field="holdout",
-            code="not_applicable",
-        )
-    if calibrate == "none" and new_rows not in (None, LIKE_THESE):
-        raise SettingsError(
-            'new_rows tells by which rows intervals are calibrated: set calibrate="holdout" or "folds"',
-            field="new_rows",
-            code="not_applicable",
-        )
-    if calibrate == "none" and subgroups:
-        raise SettingsError(
-            'subgroups are those in which calibrated intervals hold: set calibrate="holdout" or "folds"',
-            field="subgroups",
-            code="not_applicable",
-        )
+    of_studies = {name: arguments[name] for name in _OF_STUDIES}
+    check(Combination({**arguments, "outcomes": 2} if are_several(y) else of_studies))
     if calibrate != "none":
         from sampler.studies.calibrated_fit import fit_calibrated  # noqa: PLC0415
 

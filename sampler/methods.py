@@ -235,19 +235,6 @@ def known_family(settings: Mapping[str, Any]) -> Family:
     return FAMILIES[name]
 
 
-def check_family(method: str, family: str) -> None:
-    """Raise SettingsError for a family that the method doesn't take."""
-    families = METHODS[method].families
-    if family not in families:
-        others = [name for name, each in METHODS.items() if family in each.families]
-        raise SettingsError(
-            f"family {family} goes with method {' or '.join(others)}; method {method} takes family "
-            f"{' or '.join(families)}",
-            field="family",
-            code="contradiction",
-        )
-
-
 def check_extends(method: str) -> None:
     """Raise SettingsError for a method whose draws all come at the end."""
     if METHODS[method].engine.at_once:

@@ -9,6 +9,7 @@ from typing import Any
 
 from sampler.definitions.data import CALIBRATE, HOLDOUT, MISSING_TARGET, ROLES
 from sampler.definitions.other_names import meant_setting
+from sampler.definitions.pairs import NOTHING, Combination
 from sampler.definitions.parts import PART_SETTINGS
 from sampler.definitions.prior import PRIOR
 from sampler.definitions.recipes import NO_RECIPE, RECIPES
@@ -17,14 +18,12 @@ from sampler.definitions.setting import FormField, Setting, SettingGroup, Settin
 from sampler.definitions.stop import STOP
 from sampler.errors import SettingsError
 from sampler.families import FAMILIES
-from sampler.methods import METHODS, check_family, find_method
+from sampler.methods import METHODS, find_method
 from sampler.moves import MOVE_TEXTS, resolve_moves
 from sampler.noise import CONSTANT, NOISES
+from sampler.pairs import check
 from sampler.setting_checks import (
     check_absent,
-    check_beside_monotone,
-    check_beside_trees,
-    check_moves_of_family,
     has_particles,
     resolve_monotone,
     resolve_parts,
@@ -390,11 +389,11 @@ class Settings:
     discarded: int = field(default=0, kw_only=True)
 
     @classmethod
-    def resolve(cls, **arguments: Any) -> Settings:
+    def resolve(cls, beside: Combination = NOTHING, /, **arguments: Any) -> Settings:
         """Resolve given settings; None stands for the method's default (`sampler.methods`).
 
-        The default of `num_burnin` is the number of sampling iterations, at least 100 and at most the
-        method's `most_burnin` (500 for bart).
+        `beside` is what else a fit is asked to have, which may not go with them. The default of `num_burnin`
+        is the number of sampling iterations, at least 100 and at most the method's `most_burnin`.
 
         Returns
         -------
@@ -414,9 +413,10 @@ class Settings:
             known = ", ".join(SETTINGS)
             hint = meant_setting(unknown[0], {*SETTINGS, "prior"})
             raise TypeError(f"unexpected keyword argument {unknown[0]!r}: settings are {known}{hint}")
+        given = {name: arguments.get(name) for name in ("moves", "noise", "transform", "linear")}
         recipe = SETTINGS["recipe"].check("recipe", arguments.get("recipe") or NO_RECIPE)
         if recipe != NO_RECIPE:
-            arguments = RECIPES[recipe].fill(recipe, arguments)
+            arguments = RECIPES[recipe].fill(arguments)
         method = arguments.get("method", SETTINGS["method"].default)
         kind = find_method(method)
         defaults = {name: setting.default for name, setting in SETTINGS.items()}
@@ -431,7 +431,9 @@ class Settings:
                 values[name] = value
         for name in ("family", "num_trees", "num_chains", "num_draws", "thin"):
             values[name] = SETTINGS[name].check(name, values[name])
-        check_family(method, values["family"])
+        named = ("monotone", "start", "effects", "assignment", "parts")
+        early = given | {name: arguments.get(name) for name in named}
+        check(beside.but(early | {"method": method, "family": values["family"], "recipe": recipe}))
         if not isinstance(values["search"] or {}, Mapping):
             message = "search must be a dict of entries by name"
             raise SettingsError(message, field="search", code="not_accepted")
@@ -440,16 +442,15 @@ class Settings:
         values["monotone"] = resolve_monotone(values, arguments, kind)
         if values["num_burnin"] is None:
             values["num_burnin"] = min(kind.most_burnin, max(100, values["num_draws"] * values["thin"]))
-        values["parts"] = resolve_parts(values, kind)
+        values["parts"] = resolve_parts(values)
         values["search"] = resolve_search(values["search"], kind.search, values["num_draws"])
         values["moves"] = resolve_moves(values["moves"], kind.move_sets, kind.moves)
         if has_particles(values):
-            beside = {name: VALUES_OF_OLD_MODELS[name] for name in ("noise", "linear")}
-            values |= {name: value for name, value in beside.items() if arguments.get(name) is None}
-        check_beside_trees(values, defaults | VALUES_OF_OLD_MODELS)
-        check_moves_of_family(values, kind)
-        check_beside_monotone(values)
-        return cls(**{name: setting.check(name, values[name]) for name, setting in SETTINGS.items()})
+            usual = {name: VALUES_OF_OLD_MODELS[name] for name in ("noise", "linear")}
+            values |= {name: value for name, value in usual.items() if arguments.get(name) is None}
+        settings = cls(**{name: setting.check(name, values[name]) for name, setting in SETTINGS.items()})
+        check(beside.but(asdict(settings) | given))
+        return settings
 
     @property
     def iterations(self) -> int:

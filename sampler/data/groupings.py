@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,9 @@ from sampler.data.convert import NAMED_CELLS, to_labels
 from sampler.data.linear_terms import LinearTerms, has_no_slope
 from sampler.data.schema import OF_LEVELS, Column, Schema
 from sampler.data.table import RawColumn, Table
+from sampler.definitions.pairs import Combination
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
-from sampler.families import FAMILIES
-from sampler.methods import METHODS
-from sampler.noise import NOISES
+from sampler.pairs import refusals_of
 from sampler.settings import Settings
 
 FOREST = "groups"  # name of the forest of stored draws that has a tree of one leaf for each group
@@ -148,13 +147,9 @@ def group_names(groups: str | Sequence[str] | None) -> tuple[str, ...]:
     return _names(groups, "groups", MOST_COLUMNS)
 
 
-def slope_columns(slopes: str | Sequence[str] | None, groups: Sequence[str]) -> tuple[str, ...]:
+def slope_columns(slopes: str | Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of the columns whose slopes differ by group; raise SettingsError."""
-    names = _names(slopes, "slopes", MOST_SLOPES)
-    if names and not groups:
-        message = f"slopes ({', '.join(names)}) differ by group: name the columns of groups too (groups)"
-        raise SettingsError(message, field="slopes", code="contradiction")
-    return names
+    return _names(slopes, "slopes", MOST_SLOPES)
 
 
 def _names(columns: str | Sequence[str] | None, field: str, most: int) -> tuple[str, ...]:
@@ -190,35 +185,10 @@ def check_slopes(names: Sequence[str], kinds: Mapping[str, str], single: Collect
             raise SettingsError(has_no_slope(name), field="slopes", code="not_applicable")
 
 
-def check_groups(settings: Settings, columns: Collection[str]) -> None:
-    """Raise SettingsError where the fit has columns of groups, and no place for their intercepts."""
-    if not columns:
-        return
-    reason = ""
-    if not METHODS[settings.method].engine.forests:
-        reason = f"method {settings.method} has no place for them beside its tree: set method=bart"
-    elif not FAMILIES[settings.family].groups:
-        reason = f"family {settings.family} has none: set family=gaussian, probit or ordinal"
-    elif not NOISES[settings.noise].is_normal:
-        reason = (
-            f"they don't go with noise={settings.noise}, which is not normal: set noise=constant or forest"
-        )
-    if reason:
-        raise SettingsError(
-            "groups have intercepts beside a sum of trees, of numbers, two classes or ordered ones; "
-            f"{reason}, or leave out groups",
-            field="groups",
-            code="not_applicable",
-        )
-
-
 def may_group(settings: Settings) -> bool:
     """Tell whether a fit with such settings may have columns of groups."""
-    try:
-        check_groups(settings, ["any"])
-    except SettingsError:
-        return False
-    return True
+    alone = Combination(asdict(settings))
+    return refusals_of(alone.but({"groups": ("any",)})) == refusals_of(alone)
 
 
 def check_names(

@@ -213,16 +213,10 @@ def reject_beyond(name: str, numbers: NDArray[np.float64]) -> None:
 def in_order(raw: RawColumn, levels: Sequence[Any] | None, family: str) -> RawColumn:
     """Give outcomes the order of their classes, from the lowest to the highest; None leaves their own.
 
-    Raises SettingsError for other families than of ordered classes, and for levels named twice.
+    Raises SettingsError for levels named twice.
     """
-    if levels is None:
+    if levels is None or FAMILIES[family].target != "ordered":
         return raw
-    if FAMILIES[family].target != "ordered":
-        raise SettingsError(
-            "levels are the order of classes: set family=ordinal, or leave them out",
-            field="levels",
-            code="not_applicable",
-        )
     names = [] if isinstance(levels, str) else [as_text(level) for level in levels]
     if len({*names}) < max(len(names), 2):
         raise SettingsError(

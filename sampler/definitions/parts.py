@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
+from sampler.definitions.pairs import Pair
 from sampler.definitions.setting import Setting
 
 
@@ -38,6 +39,9 @@ class Part:
     card
         Sections of the card of a model: a function of a posterior, which gives none without the part.
 
+    refuses
+        What it doesn't go with, beside the pairs of `sampler.pairs`.
+
     """
 
     setting: Setting | None = None
@@ -48,6 +52,7 @@ class Part:
     law: str = ""
     cost: str = ""
     card: str = ""
+    refuses: tuple[Pair, ...] = ()
 
 
 # In the order in which a sweep meets them before the mean's trees; after these it meets them in reverse.

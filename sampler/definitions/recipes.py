@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sampler.errors import SettingsError
-
 NO_RECIPE = "none"
 PLAIN: Mapping[str, Any] = {"num_trees": 200, "noise": "constant", "transform": "none", "linear": False}
 
@@ -31,23 +29,14 @@ class Recipe:
     settings: Mapping[str, Any]
     prior: Mapping[str, Mapping[str, Any]]
 
-    def fill(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Add the recipe's settings to those given, which may be None for "not given".
+    def is_for(self, method: object, family: object) -> bool:
+        """Tell whether the publication has a method and a family; None stands for the defaults."""
+        return method in (None, "bart") and (family or "gaussian") in self.prior
 
-        Raises
-        ------
-        SettingsError
-            For a method or a family that the publication `name` doesn't have.
-
-        """
-        family = given.get("family") or "gaussian"
-        if (given.get("method") or "bart") != "bart" or family not in self.prior:
-            families = " and ".join(self.prior)
-            raise SettingsError(
-                f"recipe {name} is for method bart with family {families}: leave recipe out",
-                field="recipe",
-                code="not_applicable",
-            )
+    def fill(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Add the recipe's settings to those given, which may be None, where it is for these."""
+        if not self.is_for(given.get("method"), given.get("family")):
+            return dict(given)  # which is refused
         stated = {
             each: value
             for each, value in given.items()

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sampler.data.groupings import check_groups
+from sampler.data.groupings import may_group
 from sampler.data.schema import Column, name_fault
 from sampler.definitions.parts import PART_SETTINGS
 from sampler.errors import NotFittedError, PackedError, SettingsError
@@ -210,7 +210,7 @@ def _check_parts(header: Header, settings: Settings) -> None:
         ("noise", settings.noise == AUTO, False),
         ("choice of noise", header.noise_choice is not None, family.noise and of_trees),
         *((role, True, takes(settings.family, role)) for role in header.beside),
-        ("groups", header.groupings is not None, _may_have_groups(settings)),
+        ("groups", header.groupings is not None, may_group(settings)),
         *(
             (f"part {name}", (name in header.parts) != (name in settings.parts), False)
             for name in PART_SETTINGS
@@ -227,14 +227,6 @@ def _check_parts(header: Header, settings: Settings) -> None:
     ):
         if there and not may_be:
             raise _wrong(f"its {name} doesn't fit its settings")
-
-
-def _may_have_groups(settings: Settings) -> bool:
-    try:
-        check_groups(settings, ["group"])
-    except SettingsError:
-        return False
-    return True
 
 
 def _check_texts(header: Header) -> None:

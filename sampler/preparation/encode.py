@@ -110,7 +110,7 @@ def prepare_one(
     given = {name: arguments.pop(name) for name in PLANNED if name in arguments}
     guessed = arguments.get("family") == "auto"
     summaries = [summarise(rows.table.column(name), count_distinct=False) for name in rows.table.names]
-    settings = resolve_settings(rows, **arguments)
+    settings = resolve_settings(rows, **arguments, **given)
     return encode(plan(rows, summaries, settings, guessed=guessed, encodes=encodes, **given), rows, ignored)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from sampler.array_types import Longs
 from sampler.data.schema import OF_LEVELS
-from sampler.data.treatment.design import ROLE
 from sampler.errors import SettingsError, suggestion
 from sampler.preparation.fit_plan import FitPlan
 from sampler.preparation.part import PartDesign, PartRows
@@ -17,9 +16,7 @@ from sampler.setting_checks import DIRECTIONS
 from sampler.settings import Settings
 
 
-def check_monotone(
-    settings: Settings, kinds: Mapping[str, str], slopes: Collection[str], *, treated: bool
-) -> None:
+def check_monotone(settings: Settings, kinds: Mapping[str, str], slopes: Collection[str]) -> None:
     """Raise SettingsError for monotone features that are none, or have no order, or slopes by group."""
     for name in settings.monotone:
         reason = ""
@@ -29,8 +26,6 @@ def check_monotone(
             reason = "its levels have no order: make it a number, or leave it out"
         elif name in slopes:
             reason = "its slope differs by group: leave it out of slopes"
-        elif treated:
-            reason = "a treatment's effect has trees of its own: leave out monotone"
         if reason:
             raise SettingsError(
                 f"monotone names {name!r}, but {reason}", field="monotone", code="not_applicable"
@@ -51,8 +46,7 @@ class MonotoneDesign(PartDesign):
     @classmethod
     def check(cls, planned: FitPlan) -> None:
         """Check the features that the settings name; raise SettingsError."""
-        treated = ROLE in planned.by_role
-        check_monotone(planned.settings, planned.choice.kinds, planned.slopes, treated=treated)
+        check_monotone(planned.settings, planned.choice.kinds, planned.slopes)
 
     @classmethod
     def training(cls, facts: None, rows: PartRows) -> MonotoneTraining | None:  # noqa: ARG003

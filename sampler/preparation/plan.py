@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from sampler.data.censoring.outcomes import (
     censoring_roles,
-    check_censoring,
     choose_censored_transform,
 )
 from sampler.data.columns import ColumnSummary
 from sampler.data.cut_points import check_cuts
 from sampler.data.data_warnings import mass_warnings
 from sampler.data.groupings import (
-    check_groups,
     check_names,
     check_slopes,
     columns_of,
@@ -32,13 +30,15 @@ from sampler.data.table import RawColumn
 from sampler.data.target import absent_levels, family_warnings, find_point, guess_family, in_order
 from sampler.data.transform import check_outcomes
 from sampler.data.treatment.design import DOSE, ROLE
-from sampler.data.treatment.reading import arms_of, check_arms, check_propensity, check_treatment
+from sampler.data.treatment.reading import arms_of, check_arms, check_propensity
 from sampler.definitions.data import COLUMN_ROLES, ROLES
+from sampler.definitions.pairs import Combination
 from sampler.engines import load_code
 from sampler.errors import DataError, SettingsError
-from sampler.families import FAMILIES, takes
+from sampler.families import FAMILIES
 from sampler.methods import METHODS
-from sampler.noise import CONSTANT, NOISES
+from sampler.noise import CONSTANT
+from sampler.pairs import check, refusals_of
 from sampler.preparation.fit_plan import FitPlan
 from sampler.preparation.outcomes import read_outcomes
 from sampler.preparation.part import designs
@@ -47,16 +47,39 @@ from sampler.settings import NO_TRANSFORM, Settings
 PLANNED = (*(name for name in ROLES if name not in COLUMN_ROLES), "prior")  # arguments of a plan
 
 
-def resolve_settings(rows: Rows, **settings: Any) -> Settings:
-    """Resolve the settings of a fit; family "auto" is chosen by the outcomes. Raises SettingsError."""
-    if settings.get("family") == "auto":
-        method = str(settings.get("method") or "bart")
-        family = "gaussian" if censoring_roles(rows.roles) else guess_family(rows.outcome, method)
-        settings = {**settings, "family": family}
+def resolve_settings(rows: Rows, **arguments: Any) -> Settings:
+    """Resolve the settings of a fit; family "auto" is chosen by the outcomes. Raises SettingsError.
+
+    The arguments may be those of `plan` too, which settings may not go with.
+    """
+    beside = asked_of(rows, {name: arguments.pop(name) for name in PLANNED if name in arguments})
+    if arguments.get("family") == "auto":
+        method = str(arguments.get("method") or "bart")
+        arguments["family"] = (
+            "gaussian" if censoring_roles(rows.roles) else guess_family(rows.outcome, method)
+        )
     if ROLE in rows.roles:  # the prior is about the effect on the outcome itself
-        beside = {"transform": NO_TRANSFORM, "noise": CONSTANT}
-        settings |= {name: value for name, value in beside.items() if settings.get(name) is None}
-    return Settings.resolve(**settings)
+        usual = {"transform": NO_TRANSFORM, "noise": CONSTANT}
+        arguments |= {name: value for name, value in usual.items() if arguments.get(name) is None}
+    return Settings.resolve(beside, **arguments)
+
+
+def asked_of(rows: Rows, arguments: Mapping[str, Any]) -> Combination:
+    """Say what a fit to rows is asked to have beside its settings; the arguments are those of `plan`."""
+    arms = {"arms": arms_of(rows.roles[ROLE])} if ROLE in rows.roles else {}
+
+    def suits(family: str) -> bool:
+        """Tell whether a family may have such outcomes."""
+        known = FAMILIES[family]
+        try:
+            y = in_order(rows.outcome, arguments.get("levels"), family)
+            censoring = censoring_roles(rows.roles) if known.target == "numbers" else {}
+            outcome = read_outcomes(y, y.name, rows.num_rows, family, censoring)[1]
+            return not known.point or find_point(arguments.get("prior") or {}, outcome) is not None
+        except (DataError, SettingsError):
+            return False
+
+    return Combination({**arguments, **rows.roles, **arms}, suits)
 
 
 def plan(
@@ -125,25 +148,21 @@ def plan(
     roles, table = rows.roles, rows.table
     censoring = censoring_roles(roles)
     grouped = group_names(groups)
-    sloped = slope_columns(slopes, grouped)
-    check_groups(settings, grouped)
+    sloped = slope_columns(slopes)
+    given = {
+        "levels": levels,
+        "groups": grouped,
+        "slopes": sloped,
+        "propensity": propensity,
+        "prior": prior,
+    }
+    asked = asked_of(rows, given).but(asdict(settings))
+    check(asked)
     entries = dict(prior or {})
     cuts = entries.pop("cuts", {})
     resolved_prior = checked_prior(entries, settings) | ({"cuts": cuts} if cuts else {})
     METHODS[settings.method].check_size(settings.num_draws, rows.num_rows)
-    if censoring:
-        of_trees = METHODS[settings.method].engine.forests
-        check_censoring(settings, of_trees=of_trees, weighted="weights" in roles)
-    _check_roles(settings, rows)
-    arms = arms_of(roles[ROLE]) if ROLE in roles else None
-    timed = "event" in censoring
-    check_treatment(settings, propensity, treated=ROLE in roles, dose=arms == DOSE, timed=timed)
-    if "weights" in roles and NOISES[settings.noise].mixture:
-        raise SettingsError(
-            "weights don't go with noise=mixture: leave them out, or set noise=t",
-            field="weights",
-            code="not_applicable",
-        )
+    arms = asked["arms"]
     name, y = rows.outcome.name, in_order(rows.outcome, levels, settings.family)
     target, outcome, censored = read_outcomes(y, name, rows.num_rows, settings.family, censoring)
     point = find_point(entries, outcome) if FAMILIES[settings.family].point else None
@@ -172,7 +191,8 @@ def plan(
     family_notes = [] if censoring else family_warnings(rows.outcome, settings.family, guessed=guessed)
     masses = []
     if FAMILIES[settings.family].target == "numbers" and point is None and not censoring:
-        masses = mass_warnings(outcome, target, may_be_hurdle=_may_be_hurdle(settings, rows, grouped))
+        hurdle = asked.but({"family": "hurdle"})
+        masses = mass_warnings(outcome, target, may_be_hurdle=not refusals_of(hurdle))
     by_role = rows.numbers()
     if arms is not None:
         check_arms(roles[ROLE].name, by_role[ROLE], name, outcome, arms)
@@ -200,40 +220,10 @@ def plan(
     return planned
 
 
-def _may_be_hurdle(settings: Settings, rows: Rows, grouped: Sequence[str]) -> bool:
-    """Tell whether the same fit may have family hurdle."""
-    hurdle = replace(settings, family="hurdle")
-    try:
-        _check_roles(hurdle, rows)
-        check_groups(hurdle, grouped)
-    except SettingsError:
-        return False
-    return hurdle.family in METHODS[settings.method].families and not settings.monotone
-
-
 def checked_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
     """Check the prior entries except `cuts` and add defaults; raise SettingsError."""
     entries: dict[str, Any] = load_code(METHODS[settings.method].engine.check_prior)(prior, settings)
     return entries
-
-
-def _check_roles(settings: Settings, rows: Rows) -> None:
-    """Raise SettingsError where rows have a column with a role, and their family takes none."""
-    for name in rows.roles:
-        if not takes(settings.family, name):
-            families = [each for each in FAMILIES if takes(each, name) and _suits(each, rows)]
-            advice = f"set family={' or '.join(families)}, or " * bool(families)
-            message = f"{COLUMN_ROLES[name].refusal.format(family=settings.family)}: {advice}leave out {name}"
-            raise SettingsError(message, field=name, code="not_applicable")
-
-
-def _suits(family: str, rows: Rows) -> bool:
-    """Tell whether a family may have such outcomes, and beside them a treatment where rows have one."""
-    try:
-        read_outcomes(rows.outcome, rows.outcome.name, rows.num_rows, family, {})
-    except DataError:
-        return False
-    return not (ROLE in rows.roles and FAMILIES[family].zeros)
 
 
 def _is_constant(column: RawColumn) -> bool:

@@ -13,50 +13,23 @@ from sampler.data.data_warnings import dependence_warnings
 from sampler.data.rows import Rows
 from sampler.data.table import RawColumn
 from sampler.data.target import guess_family
-from sampler.definitions.data import COLUMN_ROLES
-from sampler.definitions.prior import ABSOLUTE
+from sampler.definitions.pairs import Combination
 from sampler.definitions.several import are_several
-from sampler.errors import DataError, DataProblem, SettingsError
+from sampler.errors import DataError, DataProblem
 from sampler.families import FAMILIES
+from sampler.pairs import check
 from sampler.preparation.encode import prepare_one
 from sampler.preparation.from_header import prepare_one_again
 from sampler.prepared_fit import PreparedFit
 from sampler.storage.model_header import Header, with_counts
 from sampler.training import SeveralTraining
 
-OF_FIT = ("levels", "propensity", "groups", "slopes", "parts", "holdout", "new_rows", "subgroups")
-ABSENT = (*COLUMN_ROLES, *OF_FIT)
 ALONE = "fit it by itself"
-# settings that several outcomes have one value of
-ONLY: dict[str, tuple[Any, ...]] = {
-    "family": ("gaussian", "auto"),
-    "method": ("bart",),
-    "start": ("stumps",),
-    "noise": (None, "constant"),
-    "transform": (None, "none"),
-    "recipe": ("none", "cgm10"),
-    "calibrate": ("none",),
-}
 
 
 def check_several(arguments: Mapping[str, Any]) -> None:
     """Raise SettingsError for settings that a fit of several outcomes has no place for."""
-    for name in ABSENT:
-        if arguments.get(name) is not None:
-            _refuse(name, f"{name} doesn't go with several outcomes: fit each by itself")
-    for name, accepted in ONLY.items():
-        value = arguments.get(name, accepted[0])
-        if value not in accepted:
-            words = " or ".join(str(each) for each in accepted if each is not None)
-            _refuse(name, f"several outcomes need {name} {words}, not {value!r}: or fit each by itself")
-    moves = arguments.get("moves", "default")
-    if moves == "pg" or (isinstance(moves, Mapping) and moves.get("pg")):
-        _refuse("moves", "several outcomes have no particle Gibbs: leave pg out of moves")
-    for name in arguments.get("prior") or {}:
-        if name in ABSOLUTE:
-            _refuse(
-                f"prior.{name}", f"prior entry {name} is in units of one outcome: leave it out for several"
-            )
+    check(Combination({**arguments, "outcomes": 2}))
 
 
 def families_of(outcomes: Mapping[str, RawColumn], family: str | None) -> dict[str, str]:
@@ -89,10 +62,6 @@ def arguments_of(family: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     accepted = FAMILIES[family].prior
     prior = {name: value for name, value in (arguments.get("prior") or {}).items() if name in accepted}
     return own | {"linear": False, "prior": prior}
-
-
-def _refuse(field: str, message: str) -> None:
-    raise SettingsError(message, field=field, code="not_applicable")
 
 
 def prepare_several(

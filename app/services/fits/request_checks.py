@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -131,11 +132,17 @@ def refusing(request: FitRequest, rows: NDArray[np.int64] | None = None) -> Iter
 def resolve(request: FitRequest, rows: Rows) -> Settings:
     """Resolve the sampler's settings for the rows that have a target."""
     with refusing(request):
-        settings = resolve_settings(rows, **request.settings)
+        settings = resolve_settings(rows, **request.settings, **_planned(request))
     if request.settings.get("num_trees") is None and "leaf_sd" not in (request.prior or {}):
         training = rows.num_rows - round(rows.num_rows * request.holdout)
         return stop_rules.with_trees(request.stop, settings, training)
     return settings  # the sd of leaves belongs to a number of trees
+
+
+def _planned(request: FitRequest) -> dict[str, Any]:
+    """Return what a plan takes besides rows and settings."""
+    named = {role: value for role, value in request.data.items() if role not in request.roles}
+    return named | {"prior": request.prior}
 
 
 def plan_fit(
@@ -158,8 +165,7 @@ def plan_fit(
                 settings,
                 guessed=request.settings.get("family") == "auto",
                 num_rows=dataset.num_rows,
-                prior=request.prior,
-                **{role: value for role, value in request.data.items() if role not in request.roles},
+                **_planned(request),
             )
 
     whole = planned(used)

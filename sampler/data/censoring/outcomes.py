@@ -17,9 +17,6 @@ from sampler.data.transform import Transform
 from sampler.definitions.data import CENSORING
 from sampler.definitions.prior import MOST
 from sampler.errors import DataError, DataProblem, SettingsError
-from sampler.families import FAMILIES
-from sampler.noise import NOISES
-from sampler.settings import Settings
 
 FEW_SEEN = 0.2  # share of observed outcomes below which the prior's scale comes from a line, and is told
 
@@ -47,60 +44,8 @@ class CensoredOutcomes:
 
 
 def censoring_roles(roles: Mapping[str, RawColumn]) -> dict[str, RawColumn]:
-    """Return the columns that tell of censoring among those with a role: event, or lower and upper.
-
-    Raises
-    ------
-    SettingsError
-        For events together with limits.
-
-    """
-    columns = {role: roles[role] for role in CENSORING if role in roles}
-    if "event" in columns and len(columns) > 1:
-        raise SettingsError(
-            "censored rows have event (times, each seen or censored there) or lower and upper (limits): give "
-            "one or the other",
-            field="event",
-            code="contradiction",
-        )
-    return columns
-
-
-def check_censoring(settings: Settings, *, of_trees: bool, weighted: bool = False) -> None:
-    """Raise SettingsError where a fit with such settings can't have censored rows.
-
-    `of_trees`: the method is a sum of trees.
-    """
-    family, numbers = FAMILIES[settings.family], "censored outcomes are numbers"
-    refusals = [
-        ("method", not of_trees, "bart: single trees have no censored outcomes"),
-        ("family", family.target != "numbers" or family.point, f"gaussian, or left out: {numbers}"),
-        (
-            "noise",
-            not NOISES[settings.noise].is_normal,
-            "constant or forest: censored outcomes have normal noise",
-        ),
-        (
-            "transform",
-            settings.transform not in ("auto", "none", "log"),
-            "log, none or auto: the power of yeo-johnson would be chosen by outcomes that are not known",
-        ),
-    ]
-    for field, wrong, instead in refusals:
-        if wrong:
-            message = f"with event, lower or upper, {field} must be {instead}"
-            raise SettingsError(message, field=field, code="not_applicable")
-    check_censoring_weights(weighted=weighted)
-
-
-def check_censoring_weights(*, weighted: bool) -> None:
-    """Raise SettingsError where rows of a model of censored outcomes have weights."""
-    if weighted:
-        raise SettingsError(
-            "censored outcomes take no weights: leave weights out, or event, lower and upper",
-            field="weights",
-            code="not_applicable",
-        )
+    """Return the columns that tell of censoring among those with a role: event, or lower and upper."""
+    return {role: roles[role] for role in CENSORING if role in roles}
 
 
 def refuse_censoring(settings: Mapping[str, Any], whose: str) -> None:

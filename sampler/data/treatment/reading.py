@@ -18,8 +18,6 @@ from sampler.data.target import check_length, reject_rows
 from sampler.data.treatment.design import DOSE, MOST_ARMS, TWO
 from sampler.definitions.design import Design
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
-from sampler.families import FAMILIES
-from sampler.methods import METHODS
 from sampler.settings import Settings
 
 HUNDRED = 100
@@ -28,11 +26,6 @@ MISSING = "the treatment is missing: fill it in, or leave the row out"
 READ_AS_MISSING = (
     "; a word such as none or NA in a file was read as missing: if it is an arm, give it another name, or "
     "read the file with other spellings of missing values (?missing=NA over HTTP)"
-)
-TIMES = (
-    "event doesn't go with treatment, whose effect on times is not learnt: leave treatment out, so that its "
-    "column is a feature, and compare its values (docs/contrasts.md); or take the logarithms of the times as "
-    "the target, missing where event is 0, with those of the others as lower in place of event"
 )
 ROWS_OF_A_LEVEL = 5  # rows per level of a category that may tell the arms apart by itself
 
@@ -237,54 +230,6 @@ def _tells(column: Column, columns: Sequence[Floats], treated: NDArray[np.bool_]
     rows = np.bincount(level)
     share = np.bincount(level, treated)
     return len(treated) >= ROWS_OF_A_LEVEL * len(rows) and bool(np.all((share == 0) | (share == rows)))
-
-
-def check_treatment(
-    settings: Settings, propensity: str | None, *, treated: bool, dose: bool = False, timed: bool = False
-) -> None:
-    """Raise SettingsError where settings of a treatment have none, or it has no place beside the others.
-
-    `timed`: the outcomes are times of events.
-    """
-    if not treated:
-        for name, value, default in (
-            ("propensity", propensity, None),
-            ("effects", settings.effects, "bcf"),
-            ("assignment", settings.assignment, "observed"),
-        ):
-            if value != default:
-                raise SettingsError(
-                    f"{name} is about a treatment: name its column as treatment, or leave {name} out",
-                    field=name,
-                    code="not_applicable",
-                )
-        return
-    if timed:
-        raise SettingsError(TIMES, field="event", code="contradiction")
-    if not METHODS[settings.method].engine.forests:
-        raise SettingsError(
-            f"treatment needs method bart, not {settings.method}", field="method", code="contradiction"
-        )
-    if FAMILIES[settings.family].zeros:
-        raise SettingsError(
-            f"family: {settings.family} has zeros that a treatment might change too: take "
-            f"{'gaussian' if dose else 'negative-binomial'}",
-            field="family",
-            code="contradiction",
-        )
-    if dose and FAMILIES[settings.family].target == "counts":
-        raise SettingsError(
-            "family: a dose is for numbers and two classes: set family=gaussian, or make it 0 and 1 or names",
-            field="family",
-            code="contradiction",
-        )
-    if propensity is not None and (settings.effects == "plain" or settings.assignment == "random"):
-        field = "effects" if settings.effects == "plain" else "assignment"
-        raise SettingsError(
-            f"{field} {getattr(settings, field)} uses no propensity: leave one of the two out",
-            field="propensity",
-            code="contradiction",
-        )
 
 
 def check_propensity(name: str | None, kinds: Mapping[str, str], table: Table, *, dose: bool) -> None:

@@ -183,7 +183,7 @@ def test_what_is_refused(client, settings):
         ({"treatment": "site"}, "site"),
         ({"treatment": "z", "family": "categorical"}, "family"),
         ({"treatment": "z", "propensity": "site"}, "propensity"),
-        ({"treatment": "z", "event": "b"}, "leave treatment out"),
+        ({"treatment": "z", "event": "b"}, "leave out treatment"),
         ({"effects": "plain"}, "effects"),
         ({"treatment": "z", "effects": "plain", "propensity": "b"}, "propensity"),
     ):
