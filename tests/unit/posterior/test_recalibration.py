@@ -53,7 +53,7 @@ def test_rows_with_the_right_law_change_it_by_chance_alone():
 @pytest.mark.parametrize("by_row", [0.0, 0.5])
 def test_coverage_of_new_rows_is_mended(by_row):
     """A law that is too narrow, everywhere or in some rows, holds what it says at all levels and in both."""
-    own = learnt(*made(1_500, 1.4, by_row))
+    own = learnt(*made(3_000, 1.4, by_row))
     assert (own.trees is None) == (by_row == 0)
     z, codes, mean, sd = made(20_000, 1.4, by_row, seed=1)
     u = ndtr(own.score(z, own.scale(codes, mean, sd)))
