@@ -1,6 +1,6 @@
 """Measure what recalibrated laws change, in pairs: the same fits with and without, on new rows.
 
-    python benchmarks/recalibration.py [--tables Boston CPS1985 heavy-tails] [--splits 1] [--keep scores.json]
+    python -m lab recalibration [--tables Boston CPS1985 heavy-tails] [--splits 1] [--keep scores.json]
 
 Each table is parted into test rows (a quarter), held-out rows (a quarter of the rest) and rows of the fit,
 which is the default one; held-out and training rows recalibrate it as a service's finish does. Prints per
@@ -12,7 +12,6 @@ points, of 90% within 2.5 and quarters from 84 to 96%, and by how much the distr
 is off. With --keep, scores are read from and added to that file, so that a run can be resumed.
 """
 
-import argparse
 import json
 import time
 import warnings
@@ -20,8 +19,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from real_tables import LEVELS, TABLES, bootstrap, load
 
+from lab import command
+from lab.real_tables import LEVELS, TABLES, bootstrap, load
 from sampler import DataWarning, fit
 from sampler.data.rows import Rows
 from sampler.posterior.assessment.labelled_rows import LabelledRows
@@ -111,9 +111,7 @@ def near(each):
 
 def main():
     """Score tables and print the figures."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command(__doc__)
     parser.add_argument("--tables", nargs="+", default=[*TABLES, *SIMULATED])
     parser.add_argument("--splits", type=int, default=1)
     parser.add_argument("--keep", type=Path)

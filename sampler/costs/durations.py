@@ -68,6 +68,8 @@ HAND_OVER = 0.2  # from one unit of work to the next of a fit when its stop rule
 BEGIN, KEEP = 0.05, 2e-5  # per unit of work, and per kept draw
 JUDGE, JUDGE_TREE = 1.2e-4, 5e-8  # per kept draw at the reference rows, and per tree of it
 SCORE, SCORE_TREE = 8e-8, 7e-10  # per held-out row and kept draw, and per tree of it
+# For the recalibration: besides, per row and column, and training rows that are left out in turn.
+RECALIBRATE, RECALIBRATE_CELL, LEFT_OUT = 0.2, 1.5e-5, 1200
 CHECK, CHECK_TREE, CHECKED = 3e-7, 3.5e-10, 2000  # for calibration: the same, and its most rows
 
 
@@ -210,4 +212,8 @@ def finish_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> floa
         return judging
     checked = min(held, CHECKED)
     of_draw = held * (SCORE + SCORE_TREE * trees) + checked * (CHECK + CHECK_TREE * trees)
+    if settings.get("recalibrate", "auto") == "auto" and settings.get("family") == "gaussian":
+        left_out = min(rows - held, LEFT_OUT)
+        of_draw += left_out * (SCORE + SCORE_TREE * trees)
+        judging += RECALIBRATE + RECALIBRATE_CELL * (left_out + min(held, CHECKED)) * min(columns, 60)
     return judging + prepare_seconds({}, rows, columns) + draws * of_draw

@@ -82,13 +82,14 @@ def recalibrated(
     then are no evidence, or where nothing was done (None: it wasn't asked, or there are classes).
     """
     rows = LabelledRows.of(posterior.law, parts.held)
-    if asked != "auto" or rows.classes is not None or posterior.several is not None:
+    if asked != "auto" or rows.classes is not None:
         return posterior, parts, None
     plan = parts.plan
     declared = plan is not None and (plan.new_rows.groups or plan.new_rows.later) is not None
     by_rows = calibrating(len(rows.y))
     calibrate_by = rows.part(np.flatnonzero(by_rows))
-    found = recalibrate(posterior.law, calibrate_by, parts.training, beat, declared=declared)
+    several = posterior.several is not None
+    found = recalibrate(posterior.law, calibrate_by, parts.training, beat, declared=declared, several=several)
     if found.by is None:
         return posterior, parts, found.to_json()
     judging = parts if by_rows.all() else parts.part(np.flatnonzero(~by_rows))

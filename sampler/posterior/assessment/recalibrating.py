@@ -30,14 +30,15 @@ from sampler.posterior.recalibration.learning import (
 from sampler.posterior.recalibration.recalibration import Recalibration, features_of
 
 BATCH_ROWS = 200
-MOST_HELD, MOST_TRAINING = 4_000, 1_200  # rows looked at
+MOST_HELD, MOST_TRAINING = 2_000, 1_200  # rows looked at
 MOST_COLUMNS = 60  # coded ones, by which the scale may differ: those that f's trees split on most
 
 
-def why_not(law: Law, held_rows: int, *, declared: bool = False) -> str | None:
+def why_not(law: Law, held_rows: int, *, declared: bool = False, several: bool = False) -> str | None:
     """Say why a law is not recalibrated by so many held-out rows; None where it is.
 
-    `declared` tells whether new rows are to be unlike those of the fit.
+    `declared` tells whether new rows are to be unlike those of the fit, `several` whether it is of several
+    outcomes.
     """
     header = law.draws.header
     for reason, applies in {
@@ -48,7 +49,7 @@ def why_not(law: Law, held_rows: int, *, declared: bool = False) -> str | None:
         "outcomes are censored": bool(header.censoring),
         "the model has a treatment": header.effects is not None,
         "the model has groups": header.groupings is not None,
-        "the model has several outcomes": bool(header.others),
+        "the model has several outcomes": several,
         f"there are {held_rows} held-out rows, and it takes {FEWEST}": held_rows < FEWEST,
     }.items():
         if applies:
@@ -80,12 +81,13 @@ def recalibrate(
     before: Callable[[], None] = lambda: None,
     *,
     declared: bool = False,
+    several: bool = False,
 ) -> Recalibrating:
     """Recalibrate a law by held-out rows, and by rows of its fit as if these were left out; see `why_not`.
 
     `before` is called before each batch of rows.
     """
-    reason, by = why_not(law, len(held.y), declared=declared), None
+    reason, by = why_not(law, len(held.y), declared=declared, several=several), None
     if reason is None:
         known = finite_numbers(training.outcome)
         some = LabelledRows.of(law, training.take(spaced(training.num_rows, MOST_TRAINING)))

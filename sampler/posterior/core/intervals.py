@@ -31,7 +31,7 @@ IntervalKind = Literal["credible", "predictive", "calibrated"]
 CALIBRATED: IntervalKind = "calibrated"  # see `sampler.posterior.assessment.conformal`
 KINDS = ("credible", "predictive")
 FEW_DRAWS, FEW_DRAWS_OF = 10, 25  # draws, and of how many one is few, that decide a figure
-SOME_DRAWS = 64  # tell the form of a law, about its mean and in standard deviations, well enough
+SOME_DRAWS = 32  # tell the form of a law, about its mean and in standard deviations, well enough
 FINER = 16  # than the grid: draws of f that are off it are rounded to so much of a step
 FARTHEST_PLACE = 2.0**31 - 1  # from the offset, in such steps
 

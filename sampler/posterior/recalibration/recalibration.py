@@ -13,11 +13,12 @@ from sampler.array_types import Floats
 from sampler.posterior.recalibration.scale_trees import ScaleTrees
 
 FARTHEST = 8.2  # normal scores beyond which a probability is 0 or 1 in floating point
+FAR = 50.0  # times the last knot: no score is beyond
 FINEST = 1 / 24  # steps of log s: rows of one step have their ends computed together
 WIDEST = 36  # such steps, on either side
 KNOTS = 15
 LEAST_SLOPE, LARGEST_SLOPE = 0.2, 5.0
-POINTS = np.linspace(-6, 6, 97)  # normal scores at which moments are summed
+POINTS = np.linspace(-6, 6, 97)  # normal scores at which scores are summed, and at every other one moments
 SHARES = np.exp(-0.5 * POINTS**2) / np.exp(-0.5 * POINTS**2).sum()
 
 
@@ -140,5 +141,5 @@ def features_of(codes: NDArray[np.uint8], mean: Floats, sd: Floats) -> Floats:
 
 def _piecewise(at: Floats, x: Floats, y: Floats) -> Floats:
     """Interpolate linearly between knots, in proportion beyond the first and the last."""
-    inner = np.interp(at, x, y)
-    return np.where(at < x[0], at * (y[0] / x[0]), np.where(at > x[-1], at * (y[-1] / x[-1]), inner))
+    xs, ys = (np.concatenate([FAR * each[:1], each, FAR * each[-1:]]) for each in (x, y))
+    return np.asarray(np.interp(at, xs, ys), np.float64)

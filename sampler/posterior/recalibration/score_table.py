@@ -36,8 +36,9 @@ class ScoreTable:
         f, noise, shape, transform = given
         width = np.sqrt(f.var(axis=1) + np.mean(noise**2, axis=-1))
         at = f.mean(axis=1)[:, None] + width[:, None] * NODES
-        below = [noise_law.below((each[:, None] - f) / noise, shape).mean(axis=1) for each in at.T]
-        score = np.maximum.accumulate(scores_of(np.array(below).T), axis=1) + APART * np.arange(len(NODES))
+        z = (at[:, :, None] - f[:, None, :]) / (noise if noise.ndim == 1 else noise[:, None, :])
+        score = scores_of(noise_law.below(z, shape).mean(axis=2))
+        score = np.maximum.accumulate(score, axis=1) + APART * np.arange(len(NODES))
         if transform is None:
             at = mean[:, None] + sd[:, None] * NODES
         return cls(score, at, transform)
@@ -48,9 +49,9 @@ class ScoreTable:
 
     def moments(self, by: Recalibration, scale: Floats) -> tuple[Floats, Floats]:
         """Compute mean and standard deviation of the recalibrated law, float64 [row]."""
-        y = self.outcomes(by, scale)
-        mean = np.sum(y * SHARES, axis=1)
-        return mean, np.sqrt(np.sum((y - mean[:, None]) ** 2 * SHARES, axis=1))
+        y, shares = self.outcomes(by, scale, POINTS[::2]), SHARES[::2] / SHARES[::2].sum()
+        mean = np.sum(y * shares, axis=1)
+        return mean, np.sqrt(np.sum((y - mean[:, None]) ** 2 * shares, axis=1))
 
     def changed(self, by: Recalibration, scale: Floats, y: Floats) -> Floats:
         """Change outcomes drawn from the law [row, draw] to such of the recalibrated law, in their order."""

@@ -82,6 +82,7 @@ def test_of_many_held_out_rows_half_judge(client, settings):
         ({"holdout": 0.1}, "there are 30 held-out rows, and it takes 90"),
         ({"treatment": "site"}, "the model has a treatment"),
         ({"groups": ["site"]}, "the model has groups"),
+        ({"target": ["y", "count"]}, "the model has several outcomes"),
         ({"new_rows": {"groups": "site"}}, "new rows are of other groups, or later"),
         (
             {"target": "count", "family": "poisson", "noise": None, "transform": None},
