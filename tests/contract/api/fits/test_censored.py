@@ -108,18 +108,13 @@ def test_limits_go_with_missing_targets(client, settings):
 
 @only("sqlite")
 def test_what_cannot_be_censored_is_refused_before_the_202(client):
-    """Events that are none, doubled roles, other families and weights, each by name."""
+    """Events that are none and doubled roles, each by name."""
     dataset = post_csv(client, times()).json()
     body = {"dataset_id": dataset["id"], "target": "time", "event": "seen"} | SMALL
     for field, more in (
         ("x", {"event": "x"}),
         ("time", {"event": "time"}),
         ("nowhere", {"event": "nowhere"}),
-        ("event", {"upper": "limit"}),
-        ("family", {"family": "poisson"}),
-        ("weights", {"weights": "limit"}),
-        ("noise", {"noise": "t"}),
-        ("transform", {"transform": "yeo-johnson"}),
         ("level", {"target": "level"}),
         ("has another role", {"features": ["seen"]}),
     ):

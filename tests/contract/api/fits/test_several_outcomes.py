@@ -292,14 +292,8 @@ def test_what_several_outcomes_do_not_go_with_is_refused_before_the_202(client):
         ({"target": ["a", "school"]}, "school"),
         ({"target": ["b", "a"]}, "missing"),
         ({"target": 5}, "target"),
-        ({"noise": "forest"}, "noise"),
-        ({"family": "probit"}, "family"),
-        ({"groups": ["school"]}, "groups"),
-        ({"weights": "u", "features": ["v"]}, "weights"),
         ({"calibrate": "folds"}, "calibrate"),
         ({"new_rows": {"groups": "school"}}, "new_rows"),
-        ({"method": "bcart", "num_trees": None}, "method"),
-        ({"prior": {"sigma": 1.0}}, "prior entry sigma"),
         ({"features": ["u", "b"]}, "b"),
     ):
         answer = client.post("/models", json=body | more)

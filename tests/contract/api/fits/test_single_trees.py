@@ -170,12 +170,8 @@ def test_what_a_tree_cannot_use_is_refused_before_the_202(client):
         assert answer.status_code == 422, answer.text
         return answer.json()["detail"] + str(answer.json()["errors"])
 
-    labelled = post_csv(client, kinds().replace("\n", ",1\n").replace("x,y,1", "x,y,w")).json()
-    of_classes = {"dataset_id": labelled["id"], "weights": "w", "family": "categorical"}
-    assert "categorical takes no weights" in refusal(**of_classes)
     assert "num_trees must be 1" in refusal(num_trees=200)
     assert "k" in refusal(prior={"k": 2})
-    assert "takes family gaussian or categorical" in refusal(family="probit")
     assert "unknown move 'rule'" in refusal(moves={"grow": 0.5, "prune": 0.5, "rule": 1.0})
     assert "unknown entry 'depth' of search" in refusal(method="dcc-tree", search={"depth": 3})
     assert "bcart, bcart-mean-variance, bcart-wu, smc" in refusal(method="forest")

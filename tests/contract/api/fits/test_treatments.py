@@ -181,11 +181,7 @@ def test_what_is_refused(client, settings):
     fit = {"dataset_id": dataset, "target": "y", **SMALL}
     for more, field in (
         ({"treatment": "site"}, "site"),
-        ({"treatment": "z", "family": "categorical"}, "family"),
         ({"treatment": "z", "propensity": "site"}, "propensity"),
-        ({"treatment": "z", "event": "b"}, "leave out treatment"),
-        ({"effects": "plain"}, "effects"),
-        ({"treatment": "z", "effects": "plain", "propensity": "b"}, "propensity"),
     ):
         refused = problem(client.post("/models", json=fit | more), 422)
         assert field in str(refused["errors"]), refused
