@@ -107,7 +107,7 @@ lock: $(DEV_READY) ## renew the pins of all dependencies, with hashes and withou
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    --no-config --group board-autogluon -o locks/board-autogluon.txt
 
-docs: $(DEV_READY) ## regenerate the OpenAPI document and the page of settings
+docs: $(DEV_READY) ## regenerate the OpenAPI document and the pages of settings and of what goes together
 	$(BIN)/python docs/generate.py
 
 site: $(SITE_READY) ## build the documentation as web pages into build/site and check its links

@@ -143,7 +143,7 @@ CENSORED = "with event, lower or upper outcomes are censored"
 
 # In the order in which they are asked: the first that refuses is told.
 TABLE: tuple[Pair, ...] = (
-    *(Pair("several outcomes", name, f"{name} doesn't go with several outcomes", name, (name, ALONE))
+    *(Pair("several outcomes", name, f"several outcomes take no {name}", name, (name, ALONE))
       for name in NOT_OF_SEVERAL),
     *(Pair("several outcomes", f"another {name}",
            f"several outcomes need {name} {' or '.join(only)}, not {{{name}!r}}", name,

@@ -60,6 +60,12 @@ def test_the_clients_fit_names_the_fields_of_a_fit(generate):
     assert not named & {*rest}
 
 
+def test_the_page_of_what_goes_together_is_current(generate):
+    """docs/combinations.md has what the tables of refusals say."""
+    text = (DOCS / "combinations.md").read_text()
+    assert text == generate.combinations_markdown(), "a refusal has changed: run  make docs"
+
+
 def test_the_page_about_settings_is_current(generate):
     """docs/settings.md lists every setting as the application describes it."""
     text = (DOCS / "settings.md").read_text()
