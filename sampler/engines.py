@@ -109,29 +109,29 @@ FOREST = Engine(
     several="sampler.bart.several.chain:SeveralChain",
 )
 TREE = Engine(
-    chain="sampler.cart.chain:TreeChain",
-    law="sampler.posterior.laws.single_tree:TreeLaw",
-    constants="sampler.cart.prior:TreeConstants",
-    calibrate="sampler.cart.prior:calibrate_tree",
-    check_prior="sampler.cart.prior:check_tree_prior",
+    chain="sampler.trees.cart.chain:TreeChain",
+    law="sampler.trees.cart.law:TreeLaw",
+    constants="sampler.trees.cart.prior:TreeConstants",
+    calibrate="sampler.trees.cart.prior:calibrate_tree",
+    check_prior="sampler.trees.cart.prior:check_tree_prior",
     kernels=("tree",),
 )
 FILTER = replace(
     TREE,
-    chain="sampler.cart.particle_filter:FilterRun",
+    chain="sampler.trees.cart.particle_filter:FilterRun",
     kernels=("tree", "filter"),
-    check_size="sampler.cart.particle_filter:check_size",
+    check_size="sampler.trees.cart.particle_filter:check_size",
     at_once=True,
     particles=True,
 )
 SOFT = Engine(
-    chain="sampler.soft.chain:SoftChain",
-    law="sampler.soft.law:SoftLaw",
-    constants="sampler.soft.prior:SoftConstants",
-    calibrate="sampler.soft.prior:calibrate_soft",
-    check_prior="sampler.soft.prior:check_soft_prior",
+    chain="sampler.trees.soft.chain:SoftChain",
+    law="sampler.trees.soft.law:SoftLaw",
+    constants="sampler.trees.soft.prior:SoftConstants",
+    calibrate="sampler.trees.soft.prior:calibrate_soft",
+    check_prior="sampler.trees.soft.prior:check_soft_prior",
     kernels=("soft", "soft-prediction"),
-    warnings="sampler.soft.prior:missing_warnings",
+    warnings="sampler.trees.soft.prior:missing_warnings",
     soft=True,
 )
-SEARCH = replace(SOFT, chain="sampler.soft.search:DivideRun", at_once=True)
+SEARCH = replace(SOFT, chain="sampler.trees.soft.search:DivideRun", at_once=True)

@@ -58,7 +58,7 @@ class Settings:
     other moves share the other iterations. `start` is the first state of every chain: stumps; trees drawn in
     turn by sequential Monte Carlo with 100 particles; or stumps with a likelihood that counts little at first
     and fully from the middle of burn-in. `search` holds the entries of a search over topologies
-    (`sampler.soft.search`), and is empty for methods without one.
+    (`sampler.trees.soft.search`), and is empty for methods without one.
     """
 
     family: str = _setting(

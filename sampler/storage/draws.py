@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampler.errors import PackedError
+from sampler.storage.block_format import FORESTS, SHARP_TREES, SINGLE_TREES
 
 LEAF = -1  # `feature` of a leaf
 PRESENT_OR_MISSING = 254  # `cut` of the rule "present left, missing right"
@@ -62,6 +63,13 @@ class Draws:
     log_weight: NDArray[np.float64] | None = None
     scalars: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     forests: dict[str, Draws] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> int:
+        """Kind of their blocks (`sampler.storage.block_format`)."""
+        if self.forests or self.scalars:
+            return FORESTS
+        return SHARP_TREES if self.value is None else SINGLE_TREES
 
     @property
     def num_draws(self) -> int:

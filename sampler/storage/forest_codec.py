@@ -24,38 +24,39 @@ offset  type       content
 from __future__ import annotations
 
 import struct
-import zlib
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from sampler.errors import PackedError
-from sampler.storage.block_format import FORESTS, MAGIC, SHARP_TREES, VERSION
+from sampler.storage import sharp_codec
+from sampler.storage.block_format import FORESTS, HEAD, MAGIC, SHARP_TREES, SIZES, VERSION, fields_of, seal
 from sampler.storage.draws import Draws
 
-HEAD = struct.Struct("<4sBBBBIIIQQ")
+__all__ = ["HEAD", "SIZES", "pack", "unpack"]
+
 LENGTH = struct.Struct("<Q")
 MANY = 255
 
 
-def pack_forests(draws: Draws, pack: Callable[[Draws], bytes]) -> bytes:
-    """Encode draws as one block, each forest by `pack`; equal draws give equal bytes."""
+def pack(draws: Draws) -> bytes:
+    """Encode draws as one block; equal draws give equal bytes."""
     forests = [replace(draws, scalars={}, forests={}), *draws.forests.values()]
     names = "".join(f"{name}\0" for name in (*draws.scalars, *draws.forests)).encode()
     body = names + b"".join(values.astype("<f8").tobytes() for values in draws.scalars.values())
     for forest in forests:
-        block = pack(forest)
+        assert forest.kind == SHARP_TREES
+        block = sharp_codec.pack(forest)
         body += LENGTH.pack(len(block)) + block
     head = HEAD.pack(
         MAGIC, VERSION, FORESTS, len(forests), min(len(draws.scalars), MANY), 0, draws.num_draws,
         sum(forest.num_trees for forest in forests), sum(forest.num_nodes for forest in forests), len(names),
     )  # fmt: skip
-    return head[:8] + struct.pack("<I", _checksum(head, body)) + head[12:] + body
+    return seal(head, body)
 
 
-def unpack_forests(data: bytes, unpack: Callable[[bytes], Draws]) -> Draws:
-    """Decode a block exactly, each forest by `unpack`.
+def unpack(data: bytes) -> Draws:
+    """Decode a block exactly.
 
     Raises
     ------
@@ -63,11 +64,7 @@ def unpack_forests(data: bytes, unpack: Callable[[bytes], Draws]) -> Draws:
         For bytes that are damaged, or whose parts don't belong together.
 
     """
-    _, version, _, num_forests, few, checksum, num_draws, num_trees, num_nodes, text = HEAD.unpack_from(data)
-    if version > VERSION:
-        raise PackedError(f"the block of draws has format {version}; this version reads up to {VERSION}")
-    if _checksum(data[: HEAD.size], data[HEAD.size :]) != checksum:
-        raise PackedError("the block of draws is damaged: its checksum doesn't match")
+    _, _, _, num_forests, few, _, num_draws, num_trees, num_nodes, text = fields_of(data, HEAD, FORESTS)
     names = data[HEAD.size : HEAD.size + text].decode(errors="replace").split("\0")[:-1]
     num_scalars = len(names) + 1 - num_forests
     at = HEAD.size + text + 8 * num_draws * num_scalars
@@ -81,7 +78,7 @@ def unpack_forests(data: bytes, unpack: Callable[[bytes], Draws]) -> Draws:
         block = data[at + LENGTH.size : at + LENGTH.size + size]
         if len(block) < HEAD.size or len(block) != size or block[5] != SHARP_TREES:
             raise PackedError("the block of draws is damaged: its forests are inconsistent")
-        forests.append(unpack(block))
+        forests.append(sharp_codec.unpack(block))
         at += LENGTH.size + size
     fits = (
         at == len(data)
@@ -97,7 +94,3 @@ def unpack_forests(data: bytes, unpack: Callable[[bytes], Draws]) -> Draws:
         scalars=dict(zip(names, numbers.reshape(num_scalars, num_draws), strict=False)),
         forests=dict(zip(names[num_scalars:], forests[1:], strict=True)),
     )
-
-
-def _checksum(head: bytes, body: bytes) -> int:
-    return zlib.crc32(body, zlib.crc32(head[12:], zlib.crc32(head[:8])))

@@ -5,9 +5,9 @@ from functools import cached_property
 import numpy as np
 from scipy import stats
 
-from sampler.cart.prior import TreeConstants
 from sampler.settings import Settings
 from sampler.training import Training
+from sampler.trees.cart.prior import TreeConstants
 from tests.reference.enumerator import MISSING, Toy, leaves, log_sum, membership, normalised
 from tests.support.chain_driver import decode, tree_keys
 from tests.support.toy_problems import GOLDEN_X, GOLDEN_Y

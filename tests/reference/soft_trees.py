@@ -3,10 +3,10 @@
 import numpy as np
 from scipy import special, stats
 
-from sampler.soft import tree
 from sampler.soft.kernels import state
 from sampler.soft.kernels.state import SoftRows, SoftShape
-from sampler.soft.tree import with_common
+from sampler.trees.soft import tree
+from sampler.trees.soft.tree import with_common
 
 GOLDEN_X = np.array([0.1, 0.3, 0.5, 0.6, 0.8, 0.9])
 GOLDEN_Y = np.array([-0.2, -0.4, -0.1, 1.1, 0.9, 1.0])

@@ -22,9 +22,9 @@ from sampler.posterior.laws.count_law import CountLaw
 from sampler.posterior.weighting.mixture_noise import Mixture
 from sampler.posterior.weighting.student_noise import GRID, Student
 from sampler.preparation.quick_regression import held_out_residuals
-from sampler.soft.law import SoftEnsemble
 from sampler.storage.draw_codec import pack, unpack
-from sampler.storage.soft_draws import SoftDraws
+from sampler.trees.soft.draws import SoftDraws
+from sampler.trees.soft.law import SoftEnsemble
 from tests.support import fit_digests
 from tests.support.chain_driver import mixes
 from tests.support.chain_driver import wide_training as wide

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler.cart.prior import TreeConstants
 from sampler.chains import start_chain
 from sampler.settings import Settings
 from sampler.training import Training
+from sampler.trees.cart.prior import TreeConstants
 from tests.reference.enumerator import LEAF, MISSING
 from tests.reference.prior import draw_sigma2, draw_tree
 from tests.support.chain_driver import STEP, decode, leaf_places, tree_keys

@@ -7,8 +7,8 @@ from scipy import special, stats
 from sampler.chains import start_chain
 from sampler.posterior.core.topology import shape_of
 from sampler.preparation import prepare
-from sampler.soft.tree import log_topology
 from sampler.storage.draws import concatenate
+from sampler.trees.soft.tree import log_topology
 from tests.reference.soft_trees import make_shape, memberships
 from tests.support.reports.p_values import ALARM, holds
 

@@ -12,9 +12,9 @@ from app.dashboard.forms import fit_fields, fit_form
 from app.services.errors import InvalidRequestError
 from app.services.fits.fit_request import ModelRequest, StopRequest
 from sampler.bart import prior
-from sampler.cart import prior as single
 from sampler.definitions.search import SEARCH
 from sampler.methods import METHODS
+from sampler.trees.cart import prior as single
 from tests.support.api_calls import post_csv, table
 from tests.support.databases import only
 from tests.support.html_page import page_of

@@ -23,7 +23,7 @@ from sampler.noise import component_names
 from sampler.posterior.several.stored import posterior_of
 from sampler.storage.draws import Draws
 from sampler.storage.model_file import START, read_parts, write_model
-from sampler.storage.soft_draws import SoftDraws
+from sampler.trees.soft.draws import SoftDraws
 from tests.support.models import kinds
 from tests.support.models.questions import DEAR, answer, questions
 from tests.support.models.random_forests import random_draws

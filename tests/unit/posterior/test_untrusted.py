@@ -12,8 +12,7 @@ from sampler import PackedError, Posterior, pack, unpack
 from sampler.definitions.several import correlation_name
 from sampler.posterior.untrusted import MAX_DEPTH, MAX_HEADER_TEXT, MAX_INDEX, read_contents
 from sampler.posterior.verdict.reasons import VERDICTS
-from sampler.storage.block_format import SOFT_TREES
-from sampler.storage.draw_codec import HEAD
+from sampler.storage.block_format import HEAD, SOFT_TREES
 from sampler.storage.model_file import write_model
 from sampler.storage.model_header import REFERENCE_ROWS
 from tests.support.fuzzing.model_files import File, sealed, sealed_block, seeds, taken_apart

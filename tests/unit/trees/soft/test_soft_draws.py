@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from sampler.errors import PackedError
 from sampler.storage import draw_codec
 from sampler.storage.draws import concatenate
-from sampler.storage.soft_codec import pack_soft, unpack_soft
-from sampler.storage.soft_draws import SoftDraws
+from sampler.trees.soft.codec import pack, unpack
+from sampler.trees.soft.draws import SoftDraws
 
-FIXTURE = Path(__file__).parents[2] / "data" / "formats" / "soft_v1.bin"
+FIXTURE = Path(__file__).parents[3] / "data" / "formats" / "soft_v1.bin"
 FIELDS = ("sigma", "log_weight", "is_split", "threshold", "direction", "value")
 
 
@@ -60,10 +60,10 @@ def test_soft_draws_come_back_bit_for_bit(seed, num_draws, num_trees, features, 
     """Draws of any topologies are restored exactly; equal draws have equal bytes."""
     draws = random_draws(seed, num_draws, num_trees, features, values)
 
-    data = pack_soft(draws)
+    data = pack(draws)
 
-    assert same(draws, unpack_soft(data))
-    assert data == pack_soft(unpack_soft(data))
+    assert same(draws, unpack(data))
+    assert data == pack(unpack(data))
 
 
 def test_slices_and_joins():
@@ -82,31 +82,31 @@ def test_slices_and_joins():
 
 def test_every_altered_byte_is_noticed():
     """A flipped bit anywhere is refused."""
-    data = pack_soft(random_draws(1))
+    data = pack(random_draws(1))
     for at in range(len(data)):
         altered = bytearray(data)
         altered[at] ^= 4
         with pytest.raises(PackedError):
-            unpack_soft(bytes(altered))
+            unpack(bytes(altered))
 
 
 def test_every_truncation_is_noticed():
     """A block truncated anywhere is refused."""
-    data = pack_soft(random_draws(2))
+    data = pack(random_draws(2))
     for end in range(len(data)):
         with pytest.raises(PackedError):
-            unpack_soft(data[:end])
+            unpack(data[:end])
 
 
 def test_the_two_kinds_are_told_apart():
     """The generic reader restores soft draws as such; the soft reader refuses other draws."""
     sharp, draws = (FIXTURE.parent / "draws_v1.bin").read_bytes(), random_draws(3)
 
-    assert draw_codec.pack(draws) == pack_soft(draws)
-    assert draw_codec.unpack(pack_soft(draws)) == draws
-    assert draw_codec.sizes(pack_soft(draws)) == (draws.num_draws, 2, draws.num_nodes)
+    assert draw_codec.pack(draws) == pack(draws)
+    assert draw_codec.unpack(pack(draws)) == draws
+    assert draw_codec.sizes(pack(draws)) == (draws.num_draws, 2, draws.num_nodes)
     with pytest.raises(PackedError, match="kind 1"):
-        unpack_soft(sharp)
+        unpack(sharp)
 
 
 def test_parts_that_contradict_each_other_are_refused():
@@ -121,5 +121,5 @@ def test_parts_that_contradict_each_other_are_refused():
 
 def test_the_fixture_of_format_1_still_reads():
     """The stored block of format 1 gives equal draws, and packs to equal bytes."""
-    assert same(random_draws(20), unpack_soft(FIXTURE.read_bytes()))
-    assert pack_soft(random_draws(20)) == FIXTURE.read_bytes()
+    assert same(random_draws(20), unpack(FIXTURE.read_bytes()))
+    assert pack(random_draws(20)) == FIXTURE.read_bytes()

@@ -17,7 +17,7 @@ from sampler.array_types import Floats
 from sampler.kernels.jit import address
 from sampler.soft.kernels.nuts import COPY, LOG_DENSITY, pack_model
 from sampler.soft.kernels.state import SoftRows
-from sampler.soft.tree import shape_of
+from sampler.trees.soft.tree import shape_of
 
 DEEPEST = 7  # doublings of a trajectory; 8 give as many effective draws in more time
 

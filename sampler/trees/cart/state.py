@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sampler.cart.kernels import state
 from sampler.cart.kernels.particle_filter import Cloud
 from sampler.cart.kernels.state import KeptTrees, Room, Tree, TreeRows
-from sampler.cart.leaf_models import leaf_model
-from sampler.cart.prior import tree_constants
 from sampler.storage.draws import Draws
 from sampler.training import Training
+from sampler.trees.cart.leaf_models import leaf_model
+from sampler.trees.cart.prior import tree_constants
 
 FIRST_NODES = 64  # initial room per tree, doubled when needed
 SUM_BITS = 61  # bits of the sum over all rows of a weighted statistic in integer units

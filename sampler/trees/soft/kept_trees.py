@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from sampler.soft.kernels.hmc import draw_classes
 from sampler.soft.kernels.state import SoftRoom, SoftRows
-from sampler.soft.tree import Parameters, SoftTree
-from sampler.storage.soft_draws import SoftDraws
+from sampler.trees.soft.draws import SoftDraws
+from sampler.trees.soft.tree import Parameters, SoftTree
 
 
 def leaf_values(
@@ -22,7 +22,7 @@ def leaf_values(
     random: NDArray[np.uint64],
 ) -> NDArray[np.float64]:
     """Return the means of the leaves [leaf, 1], or draw their class probabilities [leaf, class]."""
-    from sampler.soft.tree import shape_of  # noqa: PLC0415
+    from sampler.trees.soft.tree import shape_of  # noqa: PLC0415
 
     if not rows.classes:
         return np.asarray(parts["mean"])[:, None]

@@ -14,13 +14,13 @@ from sampler.errors import PackedError
 from sampler.kernels.jit import warm
 from sampler.posterior.core.ensemble import Ensemble, chosen_of
 from sampler.posterior.core.stored_draws import StoredDraws
-from sampler.posterior.laws.single_tree import TreeLaw
 from sampler.soft.kernels.predict import SoftTrees, soft_values
-from sampler.soft.prior import CODES
-from sampler.soft.tree import scale_codes
 from sampler.storage.draws import Draws
 from sampler.storage.model_header import Header
-from sampler.storage.soft_draws import SoftDraws
+from sampler.trees.cart.law import TreeLaw
+from sampler.trees.soft.draws import SoftDraws
+from sampler.trees.soft.prior import CODES
+from sampler.trees.soft.tree import scale_codes
 
 
 class SoftLaw(TreeLaw):

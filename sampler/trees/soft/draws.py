@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampler.errors import PackedError
+from sampler.storage.block_format import SOFT_TREES
 from sampler.storage.draws import LEAF, Draws
 
 PARTS = ("sigma", "log_weight", "is_split", "threshold", "direction", "value")
@@ -138,6 +139,11 @@ class SoftDraws(Draws):
             sharpness=parts[0].sharpness,
             **{name: np.concatenate([part.part(name) for part in parts]) for name in PARTS},
         )
+
+    @property
+    def kind(self) -> int:
+        """Kind of their blocks."""
+        return SOFT_TREES
 
     @property
     def is_split(self) -> NDArray[np.bool_]:

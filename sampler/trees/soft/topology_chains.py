@@ -19,10 +19,10 @@ from sampler.soft.kernels import state
 from sampler.soft.kernels.density import densities
 from sampler.soft.kernels.hmc import Leapfrog, transitions
 from sampler.soft.kernels.state import SoftShape
-from sampler.soft.nuts import nuts
-from sampler.soft.prior import soft_constants
-from sampler.soft.tree import Parameters, SoftTree, make_room, make_soft_rows, scale_guesses, shape_of
 from sampler.training import Training
+from sampler.trees.soft.nuts import nuts
+from sampler.trees.soft.prior import soft_constants
+from sampler.trees.soft.tree import Parameters, SoftTree, make_room, make_soft_rows, scale_guesses, shape_of
 
 Bits = tuple[bool, ...]
 

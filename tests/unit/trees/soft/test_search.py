@@ -7,12 +7,12 @@ from scipy import special, stats
 from sampler import Settings, SettingsError, fit, load
 from sampler.chains import resume_chain, start_chain
 from sampler.preparation import prepare
-from sampler.soft import topology_chains
-from sampler.soft.evidence import Evidence, _log_mixture, fill_samples, reduce_samples, sample_layers
 from sampler.soft.kernels.density import densities
-from sampler.soft.nuts import nuts
-from sampler.soft.search import utilities
-from sampler.soft.tree import SoftTree
+from sampler.trees.soft import topology_chains
+from sampler.trees.soft.evidence import Evidence, _log_mixture, fill_samples, reduce_samples, sample_layers
+from sampler.trees.soft.nuts import nuts
+from sampler.trees.soft.search import utilities
+from sampler.trees.soft.tree import SoftTree
 from tests.reference.soft_trees import GOLDEN_CLASS, GOLDEN_X, GOLDEN_Y, make_room, make_rows, make_shape
 
 SMALL = {"iterations": 4, "first": 20, "chains": 2, "draws": 40, "samples": 4}
@@ -64,7 +64,7 @@ def test_layers_of_a_known_density(monkeypatch, room):
 
     For any number of samples the matrix of distances in memory stays within the limit.
     """
-    monkeypatch.setattr("sampler.soft.evidence.BLOCK", room)
+    monkeypatch.setattr("sampler.trees.soft.evidence.BLOCK", room)
     rng = np.random.default_rng(1)
     law = stats.multivariate_normal([1, 2, 3], np.diag([1.0, 4, 0.25]))
     whole, parts = [], Evidence()

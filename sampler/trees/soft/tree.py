@@ -15,8 +15,8 @@ from sampler.kernels.random import below, normal, uniform
 from sampler.soft.kernels import state
 from sampler.soft.kernels.density import break_stick
 from sampler.soft.kernels.state import SoftRoom, SoftRows, SoftShape, zeros
-from sampler.soft.prior import CODES, soft_constants
 from sampler.training import Training
+from sampler.trees.soft.prior import CODES, soft_constants
 
 TINY = np.finfo(np.float64).tiny
 

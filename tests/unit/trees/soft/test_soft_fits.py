@@ -7,8 +7,8 @@ from sampler import DataWarning, Settings, SettingsError, fit, load
 from sampler.chains import resume_chain, start_chain
 from sampler.posterior.core.topology import shape_of
 from sampler.preparation import prepare
-from sampler.soft.tree import depths_of, grow_at, log_topology, make_soft_rows, prunable_of, prune_at
 from sampler.storage.draws import concatenate
+from sampler.trees.soft.tree import depths_of, grow_at, log_topology, make_soft_rows, prunable_of, prune_at
 from tests.reference.soft_trees import make_shape, memberships
 
 SHORT = {"num_chains": 2, "num_burnin": 40, "num_draws": 20, "thin": 2, "progress": False}

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sampler.cart import state
 from sampler.cart.kernels.particle_filter import Cloud, advance, resample
 from sampler.cart.kernels.rows import log_likelihood
 from sampler.cart.kernels.state import KeptTrees, Room, Tree
 from sampler.cart.kernels.sweep import keep
 from sampler.cart.kernels.tree import look_below, plant, totals
-from sampler.cart.leaf_models import log_constant
 from sampler.errors import SettingsError
 from sampler.kernels.jit import warm
 from sampler.storage import tree_checkpoint as checkpoint
 from sampler.storage.draws import Draws
 from sampler.training import Training
+from sampler.trees.cart import state
+from sampler.trees.cart.leaf_models import log_constant
 
 THRESHOLD = 0.1  # effective sample size over particles at which they are resampled
 MOST_CELLS = 50_000_000  # particles times rows: each particle lists every row, twice 4 bytes

@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from sampler.cart.kernels.state import CLASSES, MEAN_SHIFT, MEAN_VARIANCE
-from sampler.cart.prior import tree_constants
 from sampler.methods import METHODS
 from sampler.settings import Settings
 from sampler.training import Training
+from sampler.trees.cart.prior import tree_constants
 
 
 def leaf_model(settings: Settings) -> int:

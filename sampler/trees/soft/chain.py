@@ -27,13 +27,16 @@ from sampler.errors import PackedError
 from sampler.kernels.jit import warm
 from sampler.kernels.random import below, uniform
 from sampler.methods import METHODS
-from sampler.soft.kept_trees import KeptSoftTrees, leaf_values
 from sampler.soft.kernels import state
 from sampler.soft.kernels.density import density
 from sampler.soft.kernels.hmc import Leapfrog, transitions
 from sampler.soft.kernels.state import SoftRoom
-from sampler.soft.prior import soft_constants
-from sampler.soft.tree import (
+from sampler.storage import tree_checkpoint as checkpoint
+from sampler.training import Training
+from sampler.trees.soft.draws import SoftDraws, tree_ends
+from sampler.trees.soft.kept_trees import KeptSoftTrees, leaf_values
+from sampler.trees.soft.prior import soft_constants
+from sampler.trees.soft.tree import (
     Parameters,
     SoftTree,
     leaves_of,
@@ -44,9 +47,6 @@ from sampler.soft.tree import (
     scale_guesses,
     shape_of,
 )
-from sampler.storage import tree_checkpoint as checkpoint
-from sampler.storage.soft_draws import SoftDraws, tree_ends
-from sampler.training import Training
 
 MOVES = ("grow", "prune", "stay")
 WARM_UP = {"grow": 0.5, "prune": 0.25, "stay": 0.25}

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sampler.cart import state as arrays
 from sampler.cart.kernels import state
 from sampler.cart.kernels.sweep import cart_sweep
 from sampler.cart.kernels.tree import look_below, plant
@@ -18,6 +17,7 @@ from sampler.kernels.jit import warm
 from sampler.storage import tree_checkpoint as checkpoint
 from sampler.storage.draws import Draws
 from sampler.training import Training
+from sampler.trees.cart import state as arrays
 
 MOVES = ("grow", "prune", "change", "swap", "restructure")
 

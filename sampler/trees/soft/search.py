@@ -26,13 +26,21 @@ from sampler.errors import PackedError
 from sampler.kernels.jit import warm
 from sampler.kernels.random import next_word, uniform
 from sampler.posterior.core.topology import shape_of as text_of
-from sampler.soft.evidence import NOTHING, Evidence, fill_samples, reduce_samples, sample_layers
-from sampler.soft.kept_trees import KeptSoftTrees, leaf_values
-from sampler.soft.topology_chains import Bits, Chains, Local
-from sampler.soft.tree import SoftTree, grow_at, leaves_of, log_topology, make_room, prunable_of, prune_at
 from sampler.storage import tree_checkpoint as checkpoint
-from sampler.storage.soft_draws import SoftDraws
 from sampler.training import Training
+from sampler.trees.soft.draws import SoftDraws
+from sampler.trees.soft.evidence import NOTHING, Evidence, fill_samples, reduce_samples, sample_layers
+from sampler.trees.soft.kept_trees import KeptSoftTrees, leaf_values
+from sampler.trees.soft.topology_chains import Bits, Chains, Local
+from sampler.trees.soft.tree import (
+    SoftTree,
+    grow_at,
+    leaves_of,
+    log_topology,
+    make_room,
+    prunable_of,
+    prune_at,
+)
 
 NEGLIGIBLE = 30.0  # log evidence below the best from which a topology's samples are discarded
 REPORTED = 30  # topologies in the statistics

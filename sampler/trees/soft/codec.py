@@ -1,23 +1,22 @@
-"""Codec of soft-split draws; the table of the format is in `sampler.storage.soft_draws`."""
+"""Codec of soft-split draws; the table of the format is in `sampler.trees.soft.draws`."""
 
 from __future__ import annotations
 
 import struct
-import zlib
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sampler.errors import PackedError
-from sampler.storage.block_format import MAGIC, SOFT_TREES, VERSION
-from sampler.storage.soft_draws import SoftDraws
+from sampler.storage.block_format import MAGIC, SOFT_TREES, VERSION, fields_of, seal
+from sampler.trees.soft.draws import SoftDraws
 
 HEAD = struct.Struct("<4sBBHIIIIIQd")
+SIZES = (5, 6, 9)  # places of draws, trees of a draw and nodes in it
 MOST_NODES = 1 << 32  # largest number of nodes in a head, so that no size computed from it overflows
 
 
-def pack_soft(draws: SoftDraws) -> bytes:
+def pack(draws: SoftDraws) -> bytes:
     """Encode draws as one block; equal draws give equal bytes."""
     value, log_weight = draws.part("value"), draws.part("log_weight")
     head = HEAD.pack(
@@ -36,20 +35,12 @@ def pack_soft(draws: SoftDraws) -> bytes:
     shape = np.packbits(draws.is_split, bitorder="little").tobytes()
     before, after = (draws.sigma, log_weight), (draws.threshold, draws.direction, value)
     body = b"".join([*map(_bytes, before), shape, *map(_bytes, after)])
-    return head[:8] + struct.pack("<I", _checksum(head, body)) + head[12:] + body
+    return seal(head, body)
 
 
-def unpack_soft(data: bytes) -> SoftDraws:
+def unpack(data: bytes) -> SoftDraws:
     """Decode a block exactly; raise PackedError when it is not a block, damaged, or of a newer format."""
-    if len(data) < HEAD.size or not data.startswith(MAGIC):
-        raise PackedError("this is not a block of draws")
-    _, version, kind, _, checksum, d, m, p, k, n, sharpness = HEAD.unpack_from(data)
-    if version > VERSION or kind != SOFT_TREES:
-        raise PackedError(
-            f"the block of draws has format {version}, kind {kind}, not {VERSION}, {SOFT_TREES}"
-        )
-    if _checksum(data[: HEAD.size], data[HEAD.size :]) != checksum:
-        raise PackedError("the block of draws is damaged: its checksum doesn't match")
+    *_, d, m, p, k, n, sharpness = fields_of(data, HEAD, SOFT_TREES)
     if n > MOST_NODES or len(data) < HEAD.size + 16 * d + (n + 7) // 8:
         raise PackedError("the block of draws is damaged: its sizes contradict each other")
     reader = _Reader(data)
@@ -94,7 +85,3 @@ class _Reader:
 
 def _bytes(values: NDArray[np.float64]) -> bytes:
     return np.ascontiguousarray(values, "<f8").tobytes()
-
-
-def _checksum(head: bytes, body: bytes) -> Any:
-    return zlib.crc32(body, zlib.crc32(head[12:], zlib.crc32(head[:8])))

@@ -1,0 +1,1 @@
+"""Methods of one tree, sharp (`cart`) or soft (`soft`): chains, priors, laws and codecs."""

@@ -1,0 +1,1 @@
+"""Single trees (Chipman, George and McCulloch 1998): chains and particle filter."""

@@ -1,0 +1,1 @@
+"""Single trees of soft splits: chains, and the search over topologies."""
