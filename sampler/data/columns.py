@@ -117,7 +117,7 @@ def spells_dates(column: RawColumn) -> bool:
 def summarise(column: RawColumn, *, count_distinct: bool = True) -> ColumnSummary:
     """Summarise one column.
 
-    Without `count_distinct`, `distinct` is 0 for numbers and dates.
+    Without `count_distinct`, `distinct` is 0 for numbers and dates, but where they may number the rows.
     """
     kind, missing = infer_kind(column), column.missing
     if kind == "date" and column.numbers is None:
@@ -144,7 +144,7 @@ def summarise(column: RawColumn, *, count_distinct: bool = True) -> ColumnSummar
         name=column.name,
         kind=kind,
         missing=missing,
-        distinct=len(np.unique(present)) if count_distinct else 0,
+        distinct=len(np.unique(present)) if count_distinct or (low, high) == (1.0, len(present)) else 0,
         min=days_to_text(low) if is_date and low is not None else low,
         max=days_to_text(high) if is_date and high is not None else high,
         note=note_on_rounding(present) if column.type == "number" else "",

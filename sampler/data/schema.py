@@ -19,6 +19,7 @@ ROW_LABELS = re.compile(r"__index_level_\d+__")  # what pandas calls those witho
 FeatureKind = Literal["number", "boolean", "category", "date", "encoded"]
 KINDS: tuple[FeatureKind, ...] = get_args(FeatureKind)
 OF_LEVELS = ("category", "encoded")  # kinds of columns whose cells are names
+FEWEST_IDENTIFIED = 20  # rows from which values that all differ identify them
 MOST_ENCODED = 20_000  # levels whose means a model keeps
 
 
@@ -238,7 +239,7 @@ def choose(
         Names that can't be features: the target and the weights.
     features
         Names to use; None takes every usable column and leaves out text with more than 50 levels, unusable
-        types and columns without any value.
+        types, columns without any value, and those that only identify rows, where others are left.
     columns
         Kinds to use instead of the inferred ones, by name.
     num_rows
@@ -267,6 +268,7 @@ def choose(
     _check_features(chosen, by_name, reserved)
     kinds: dict[str, FeatureKind] = {}
     left_out: list[LeftOut] = []
+    identifying: list[LeftOut] = []
     encoded: list[str] = []
     problems: list[DataProblem] = []
     for name in chosen:
@@ -286,10 +288,18 @@ def choose(
             problems.append(DataProblem(name, None, why))
         elif why:
             left_out.append(LeftOut(name, why))
+        elif (
+            features is None and name not in overrides and (why := why_it_identifies(by_name[name], num_rows))
+        ):
+            identifying.append(LeftOut(name, why))
         else:
             kinds[name] = overrides.get(name) or _default_kind(by_name[name])
     if problems:
         raise DataError(problems)
+    if kinds:
+        left_out += identifying
+    else:
+        kinds = {item.name: _default_kind(by_name[item.name]) for item in identifying}
     if not kinds:
         reasons = [DataProblem(item.name, None, item.why) for item in left_out]
         raise DataError([DataProblem(None, None, "there is no column to learn from"), *reasons])
@@ -381,6 +391,19 @@ def _why_left_out(
             note = "; if they are subjects or sites, name it in groups"
         return f"it is text with {summary.distinct} levels (more than {MAX_LEVELS}){note}"
     return None
+
+
+def why_it_identifies(summary: ColumnSummary, num_rows: int | None) -> str:
+    """Say that a column has another value in each row, which is its number 1 to n or a text; "" otherwise."""
+    if num_rows is None or num_rows < FEWEST_IDENTIFIED or summary.distinct != num_rows:
+        return ""
+    if summary.kind == "number" and (summary.min, summary.max) == (1.0, float(num_rows)):
+        return (
+            f"it numbers the rows from 1 to {num_rows}: name it in features if the order matters, as in time"
+        )
+    if summary.kind in {"category", "text"}:
+        return "every row has another text: name it in features if these say something of new rows"
+    return ""
 
 
 def why_too_large(low: Any, high: Any) -> str:

@@ -37,7 +37,16 @@ from sampler.data.scalars import (
     text_to_days,
 )
 from sampler.data.scalars import as_text as value_as_text
-from sampler.data.schema import KINDS, LONGEST_NAME, OF_LEVELS, ROW_LABELS, Choice, Column, name_fault
+from sampler.data.schema import (
+    KINDS,
+    LONGEST_NAME,
+    OF_LEVELS,
+    ROW_LABELS,
+    Choice,
+    Column,
+    name_fault,
+    why_it_identifies,
+)
 from sampler.data.splits.copies import are_among, copied_rows
 from sampler.data.splits.resemblance import MOST_CELLS, undeclared
 from sampler.data.splits.split_plan import FOLDS, Split, SplitPlan, folds_of, without_new_groups
@@ -121,5 +130,6 @@ __all__ = [
     "undeclared",
     "unseen_in_words",
     "value_as_text",
+    "why_it_identifies",
     "without_new_groups",
 ]

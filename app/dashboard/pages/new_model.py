@@ -20,7 +20,7 @@ from app.services.errors import Fault, ServiceError
 from app.services.fits import creation
 from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions
 from app.web.scopes import GuardedRoute, needs
-from sampler.host.data import KINDS
+from sampler.host.data import KINDS, ColumnSummary, why_it_identifies
 from sampler.host.settings import ALL_SETTINGS, COLUMNS, METHODS
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
@@ -103,10 +103,18 @@ def _page(
     profiles = [] if dataset is None else dataset.profiles or [{}] * len(dataset.columns)
     columns: Sequence[dict[str, Any]] = [] if dataset is None else dataset.columns
     usable = [column for column in columns if column["kind"] in USABLE]
+    num_rows = None if dataset is None else dataset.num_rows
+    numbered = {
+        column["name"]: why
+        for column in usable
+        if (why := why_it_identifies(ColumnSummary.from_json(column), num_rows))
+    }
     ticked = (
         set(entries.getlist("features"))
         if isinstance(entries, FormData) and "sent" in entries
-        else {column["name"] for column in usable if column["distinct"] > 1}
+        else {
+            column["name"] for column in usable if column["distinct"] > 1 and column["name"] not in numbered
+        }
         | {
             column["name"]
             for column in columns
@@ -147,6 +155,7 @@ def _page(
             if column["kind"] in USABLE
         },
         ticked=ticked,
+        numbered=numbered,
         picked={
             name: {*entries.getlist(name)} if isinstance(entries, FormData) else {entries.get(name)}
             for name in (*fit_fields.OF_COLUMNS, *fit_fields.DIRECTIONS, "others")

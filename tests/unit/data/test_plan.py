@@ -7,6 +7,7 @@ import pytest
 
 from sampler import DataError, SettingsError, describe
 from sampler.data.rows import Rows
+from sampler.data.schema import choose
 from sampler.data.table import Table, read
 from sampler.preparation import plan, resolve_settings
 
@@ -94,3 +95,24 @@ def test_data_are_refused_by_column_and_row(column, row, more):
         planned(**more)
     problem = refusal.value.problems[0]
     assert (problem.column, problem.row) == (column, row)
+
+
+NUMBERED = {"row": np.arange(1.0, N + 1), "id": [f"row {k}" for k in range(N)], "at": np.arange(N) + 0.5}
+
+
+def test_columns_that_only_tell_rows_apart_are_left_out_with_the_reason():
+    """The numbers 1 to n and texts of one row each are no features unless named, or where nothing else is."""
+    choice = planned(NUMBERED).choice
+    whys = {item.name: item.why for item in choice.left_out}
+
+    assert {*whys} == {"row", "id"} <= {*choice.ignored}
+    assert "at" in choice.kinds
+    assert f"it numbers the rows from 1 to {N}: name it in features" in whys["row"]
+    assert "every row has another text: name it in features" in whys["id"]
+    assert planned(NUMBERED, features=["row", "id"]).choice.kinds == {"row": "number", "id": "category"}
+    assert "row" in planned(NUMBERED, columns={"row": "number"}).choice.kinds
+    for summaries, kinds in (
+        (describe({"row": NUMBERED["row"]}), {"row": "number"}),
+        (describe(NUMBERED), {"at"}),
+    ):
+        assert {*choose(summaries, num_rows=N).kinds} == {*kinds}

@@ -91,6 +91,16 @@ def without_gaps(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
     return pc.replace_substring_regex(text, _GAP, "")
 
 
+def are_codes(text: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return which cells are whole numbers that begin with 0, as codes do and numbers don't ("007")."""
+    return pc.match_substring_regex(text, r"^\s*0\d+\s*$")
+
+
+def has_codes(text: pa.ChunkedArray) -> bool:
+    """Return whether some cell is a code such as "007"."""
+    return bool(pc.any(are_codes(text), min_count=0).as_py())
+
+
 def readings(cell: str) -> str:
     """Describe the two numbers that a cell which fits both styles may be."""
     point, comma = (to_numbers(pa.chunked_array([[cell]]), style)[0].as_py() for style in _PATTERNS)

@@ -84,7 +84,9 @@ class Typing:
         if kind not in {None, "number"} or self.options.decimal is not None:
             return None
         quick = numbers.plain(text)
-        return None if quick is None or self._may_be_thousands(name, text) else quick
+        if quick is None or (kind is None and numbers.has_codes(text)) or self._may_be_thousands(name, text):
+            return None
+        return quick
 
     def _as_kind(self, kind: str | None, name: str, text: pa.ChunkedArray, *, last: bool) -> Any:
         """Convert the column to a kind, or to the detected one; None means text, LATER undecided."""
@@ -96,6 +98,12 @@ class Typing:
             empty = pa.timestamp("us") if kind == "date" else pa.float64()
             return pa.chunked_array([pa.nulls(len(text), empty)]), ""
         values = None
+        if kind is None and numbers.has_codes(text) and numbers.fitting(text):
+            cell = quote_cell(text.filter(numbers.are_codes(text))[0].as_py())
+            return (
+                text,
+                f"{cell} begins with 0, so these are codes: ?kind={name}:number reads them as numbers",
+            )
         if kind != "date":
             values = self._numbers(name, text, last=last, required=kind == "number")
         if values is None and kind is None and _is_boolean(text):

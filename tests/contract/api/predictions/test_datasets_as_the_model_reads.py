@@ -146,7 +146,7 @@ def test_kept_columns_are_exact(client, settings, model):
     head = "a;b;c;d;" + HEAD
     lines = [";".join([*cells, "3;1.0;Yes;never;5"]) for cells in zip(*ids, strict=True)]
     dataset = post_csv(client, "\n".join([head, *lines]) + "\n").json()
-    assert [c["kind"] for c in dataset["columns"]][:4] == ["number", "number", "date", "number"]
+    assert [c["kind"] for c in dataset["columns"]][:4] == ["category", "number", "date", "number"]
     prediction = predicted(client, settings, dataset, keep=["a", "b", "c", "d"])
     rows = [line.split(",") for line in result(client, prediction, CSV).text.replace('"', "").splitlines()]
     assert rows[1][:4] == ["007", "9007199254740993", "13.04.2025", "2.5"]
