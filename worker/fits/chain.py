@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from app.store import draws
+from app.store import draws, models
 from app.store.engine import session_scope
 from app.store.queue import units
 from app.store.queue.claims import Claim
@@ -87,9 +87,9 @@ def _prepare(context: Context, spec: Spec) -> _Prepared:
     _last_prepared.clear()  # frees the memory before the next preparation
     began = time.monotonic()
     with session_scope(context.engine, read_only=True) as session:
-        rows = read_rows(session, spec)
+        rows, header = read_rows(session, spec), models.header(session, spec.model_id)
     training = split(spec, rows).training
-    problem = prepare_problem(spec, training)
+    problem = prepare_problem(spec, training, header)
     with session_scope(context.engine, read_only=True) as session:
         alike = resemblances(session, spec, problem)
     problem = replace(problem, warnings=[*problem.warnings, *alike])

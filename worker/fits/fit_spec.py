@@ -31,6 +31,7 @@ from sampler.host.settings import (
     NewRows,
     Subgroups,
 )
+from sampler.host.storage import Header
 from worker.fits.stored_table import stored_table
 
 # Entries of `models.settings` passed unchanged to `sampler.prepare` (`features`, `weights` and `holdout` name
@@ -208,15 +209,24 @@ def _used(spec: Spec, rows: Rows) -> NDArray[np.bool_]:
     return rows.of_outcome(spec.target).has_outcome
 
 
-def prepare_problem(spec: Spec, training: Rows) -> PreparedFit:
-    """Check and encode the training rows; raises as `sampler.preparation.prepare_rows`."""
+def prepare_problem(spec: Spec, training: Rows, header: bytes | None = None) -> PreparedFit:
+    """Check and encode the training rows; raises as `sampler.preparation.prepare_rows`.
+
+    With the model's `header`, once a chain has stored it, the data don't choose again what they chose for it.
+    """
     stored = spec.settings
     arguments: dict[str, Any] = VALUES_OF_OLD_MODELS | {
         name: stored[name] for name in _PASSED if stored.get(name) is not None
     }
+    before = None if header is None else Header.from_bytes(header)
+    if before is not None and not before.others:
+        left = [name for name in VALUES_OF_OLD_MODELS if arguments[name] == "auto"]
+        arguments |= {name: before.settings.get(name, VALUES_OF_OLD_MODELS[name]) for name in left}
     used = {*spec.learnt, *spec.outcomes}
     arguments |= {"ignored": [name for name in spec.names if name not in used], **spec.features}
     prepared = prepare_rows(training, **arguments)
+    if before is not None:
+        prepared = replace(prepared, noise_choice=before.noise_choice)
     used |= {*spec.groups, *spec.roles.values()}
     dialect = None if spec.dialect is None else spec.dialect.of_columns(used)
     return replace(prepared, dialect=dialect).with_discarded(stored.get("discarded", 0))

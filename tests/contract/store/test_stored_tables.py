@@ -1,5 +1,7 @@
 """Datasets as tables whose columns are read when they are asked for."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
@@ -7,6 +9,7 @@ from app.store.datasets import BLOCK_ROWS
 from app.store.engine import session_scope
 from sampler import describe
 from sampler.host.data import read
+from sampler.host.storage import Header
 from tests.support.store_factories import save_dataset
 from worker.fits import fit_spec
 from worker.fits.fit_spec import Spec, prepare_problem, read_rows, split
@@ -45,6 +48,27 @@ def test_columns_are_read_in_whole_and_in_parts(database):
             if theirs.numbers is not None:
                 assert np.array_equal(mine.numbers, theirs.numbers, equal_nan=True), (name, rows)
     assert [*describe(stored)] == describe(table.select(NAMES))
+
+
+def test_what_the_data_chose_is_taken_from_the_stored_header(database):
+    """A chain that prepares once another's header is stored has its settings and evidence."""
+    x = np.random.default_rng(0).uniform(size=400)
+    table = pa.table({"x": x, "y": np.exp(x + 0.3 * np.random.default_rng(1).normal(size=400))})
+    dataset = save_dataset(database.engine, table)
+    left = dict.fromkeys(("noise", "transform", "linear"), "auto")
+    settings = left | {"num_trees": 5, "num_chains": 1, "num_burnin": 1, "num_draws": 1, "thin": 1, "seed": 1}
+    spec = Spec("m", dataset.id, 400, ["x", "y"], "y", settings, [])
+    with session_scope(database.engine, read_only=True) as session:
+        rows = read_rows(session, spec)
+    first = prepare_problem(spec, rows)
+    assert (first.training.settings.noise, first.noise_choice.rows) == ("forest", 400)
+    again = prepare_problem(spec, rows, first.header())
+    assert (again.header(), again.training.fingerprint) == (first.header(), first.training.fingerprint)
+    other = Header.from_bytes(first.header())
+    chosen = other.settings | {"noise": "constant", "transform": "log"}
+    taken = prepare_problem(spec, rows, replace(other, settings=chosen).to_bytes())
+    assert (taken.training.settings.noise, taken.transform.kind) == ("constant", "log")
+    assert taken.noise_choice == first.noise_choice
 
 
 def test_fits_of_large_tables_have_the_bits_of_small_ones(database, monkeypatch):
