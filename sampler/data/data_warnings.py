@@ -13,7 +13,7 @@ from sampler.data.repeated_columns import is_copy
 from sampler.data.scalars import as_float, counted, number_to_text
 from sampler.data.schema import Column, Schema
 from sampler.data.table import RawColumn
-from sampler.data.target import FEWEST_OF_HURDLE, point_mass
+from sampler.data.target import FEWEST_OF_HURDLE, MASS_AT_END, point_mass
 from sampler.data.treatment.reading import treated_whole
 from sampler.definitions.design import Design
 from sampler.settings import Settings
@@ -172,10 +172,12 @@ def dependence_warnings(outcomes: Mapping[str, NDArray[np.float64]]) -> list[str
 
 
 def mass_warnings(outcome: NDArray[np.float64], target: Column, *, may_be_hurdle: bool) -> list[str]:
-    """Warn where most outcomes are one value exactly, and name the hurdle if that may be fitted."""
+    """Warn where many outcomes are one value exactly, and name the hurdle if that may be fitted."""
     values, counts = np.unique(outcome, return_counts=True)
     most = int(np.argmax(counts))
-    if len(values) < FEWEST_VALUES or 2 * counts[most] <= len(outcome):
+    found = point_mass(outcome)
+    at_end = found is not None and found[1] >= MASS_AT_END
+    if len(values) < FEWEST_VALUES or not (at_end or 2 * counts[most] > len(outcome)):
         return []
     value = float(values[most])
     prior = {"point": value}
@@ -185,7 +187,6 @@ def mass_warnings(outcome: NDArray[np.float64], target: Column, *, may_be_hurdle
     )
     if not may_be_hurdle or len(outcome) - counts[most] < FEWEST_OF_HURDLE:
         return [f"{said}: judge them by held-out rows"]
-    found = point_mass(outcome)
     named = "" if found is not None and found[0] == value else f" and prior={prior}"
     return [f'{said}: family="hurdle"{named} learns whether an outcome is that']
 

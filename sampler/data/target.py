@@ -28,6 +28,7 @@ SYNONYMS = ({"1", "true", "yes", "y", "t"}, {"0", "false", "no", "n", "f"})
 NAMED_ROWS = 5  # of those without an outcome
 MASS, MASS_ROWS = 0.05, 20  # least share and number of rows at a point mass
 MASS_TIMES = 5  # times the rows of any other value
+MASS_AT_END = 0.4  # share of the rows there from which on a hurdle is for the outcomes
 FEWEST_OF_HURDLE = 10  # rows at its point, and of others
 FEWEST_OF_CLASSES = 10  # rows in which two numbers are no chance
 # A number, or one beside signs or the code of a currency: "$1,000.00", "12 %", "(3)", "5 EUR".

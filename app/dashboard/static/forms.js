@@ -88,12 +88,13 @@ function enliveEstimate(form) {
     clearTimeout(soon);
     soon = setTimeout(ask, 500);
   });
-  // The answer to a question about new rows fills in the column that it is about.
+  // The answer to a question fills in the field that it is about.
   form.addEventListener("click", (event) => {
     const { declare, value } = event.target.dataset;
     if (!declare) return;
-    form.querySelector("[data-new-rows]").open = true;
     const field = form.elements.namedItem(declare);
+    const folded = field.closest("details");
+    if (folded) folded.open = true;
     field.value = value;
     field.focus();
     ask();

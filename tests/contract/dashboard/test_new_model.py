@@ -290,6 +290,17 @@ def pairs_of(form):
         yield from ((name, each) for each in (value if isinstance(value, list) else [value]))
 
 
+def test_a_hurdle_is_offered_before_the_fit(browser, client):
+    """Where many outcomes are 0, a button of the form fills in the family; with it nothing is asked."""
+    lines = [f"{(i * 7) % 19},{0 if i % 5 < 3 else (i * 37) % 83 + 1}" for i in range(100)]
+    dataset = post_csv(client, "\n".join(["dose,y", *lines]) + "\n").json()["id"]
+    form = {"dataset_id": dataset, "target": "y", "features": "dose", "sent": "1", "once": "x"}
+    text = browser.post("/ui/models/estimate", data=form).text
+    assert "60% of the rows are 0 exactly" in text
+    assert 'data-declare="family" data-value="hurdle"' in text
+    assert "data-declare" not in browser.post("/ui/models/estimate", data=form | {"family": "hurdle"}).text
+
+
 def test_subjects_are_asked_about(browser, client):
     """The form asks where rows of one value resemble each other; a button fills in the column."""
     lines = [f"s{i // 5},{(i * 7) % 19},{(i // 5 * 37) % 23 + (i * 5 % 7) / 9:.2f}" for i in range(200)]

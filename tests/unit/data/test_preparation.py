@@ -346,6 +346,8 @@ def test_most_rows_of_one_value_are_told_before_the_fit():
     assert zero.startswith("y: 67% of the rows are 0 exactly")
     assert 'family="hurdle" learns' in zero
     assert "family=\"hurdle\" and prior={'point': 5.0} learns" in five
+    fewer = np.where(np.arange(60) < 24, 0.0, number)
+    assert prepare(X, fewer, noise="constant").warnings[0].startswith("y: 40% of the rows are 0 exactly")
     prepare(X, low, family="hurdle")
     prepare(X, middle, family="hurdle", prior={"point": 5.0})
     for more in ({"monotone": {"a": "increasing"}}, {"method": "bcart"}):
