@@ -208,8 +208,8 @@ class Settings:
         "to row, by a second sum of trees for its logarithm; t, Student's t with degrees of freedom that are "
         "drawn, for outcomes some of which are far out; t-forest, both; mixture, up to ten normals with "
         "means and sizes of their own, for noise of any shape, such as that of two kinds of outcomes; auto, "
-        "the one whose short fits predict left-out rows best, constant unless it is clearly worse (the "
-        "default of method bart for numbers, else constant).",
+        "one whose short fits predict left-out rows clearly best, else forest unless something speaks "
+        "against it, else constant (the default of method bart for numbers, else constant).",
         choices=tuple(NOISES),
         sparing=True,
         rare=True,

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from sampler.costs.part import costs
+from sampler.definitions.data import CENSORING
 from sampler.families import FAMILIES, class_line_period
 from sampler.methods import METHODS
-from sampler.noise import AUTO, NOISE_TREES, NOISES
+from sampler.noise import AUTO, CONSTANT, FOREST, FOREST_ROWS, NOISE_TREES, NOISES
 from sampler.posterior.stop_rules import next_look
 from sampler.preparation.encode import KEPT_CELLS
 from sampler.preparation.quick_choice import MOST_CELLS
@@ -44,7 +45,8 @@ PROPENSITY, PROPENSITY_ROWS = 70_000, 60_000
 LABEL_ROW = 3e-8  # a mixture: drawing a row's component
 SCALE_ROW = 8e-8  # heavy tails: drawing a row's scale, and its share of drawing the degrees of freedom
 PARTICLE_ROW = 3.4e-9  # particle Gibbs, per tree update, particle and row
-CHOSEN_NOISE = 1.3  # noise that the data choose: short fits, and a kind that may take twice the time
+SHORT_FITS = 800  # iterations with noise by row that take as long as the short fits that choose the noise
+SHORT_ROWS = 667  # rows of each, at most
 WEIGHTED = 2.0  # factor on the time per row when rows have weights
 # Single trees: per iteration; per iteration that changes rules, column, and cell (row and column), with an
 # extra cost while the tree is young and its nodes are large; per iteration that grows or prunes, and cell.
@@ -76,7 +78,20 @@ CHECK, CHECK_TREE, CHECKED = 3e-7, 3.5e-10, 2000  # for calibration: the same, a
 def prepare_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float:
     """Estimate the seconds a worker process takes to prepare the data, once for all its chains."""
     of_cell = PREPARE_LARGE if rows * (columns + 1) > KEPT_CELLS else PREPARE
-    return rows * (of_cell * (columns + 1) + GRAM * columns**2) + _propensity_seconds(settings, rows)
+    beside = _propensity_seconds(settings, rows)
+    if settings.get("noise") == AUTO and likely_noise(settings, rows) == FOREST:
+        lengths = {"noise": FOREST, "num_burnin": SHORT_FITS, "num_draws": 0}
+        beside += chain_seconds({**settings, **lengths}, min(2 * rows // 3, SHORT_ROWS), columns)
+    return rows * (of_cell * (columns + 1) + GRAM * columns**2) + beside
+
+
+def likely_noise(settings: Mapping[str, Any], rows: int) -> str:
+    """Return the kind of noise, where the data choose it the one that they mostly choose."""
+    noise: str = settings.get("noise") or CONSTANT
+    if noise != AUTO:
+        return noise
+    apart = any(settings.get(role) for role in ("groups", "treatment", "prior_only", *CENSORING))
+    return CONSTANT if apart or rows < FOREST_ROWS else FOREST
 
 
 def _propensity_seconds(settings: Mapping[str, Any], rows: int) -> float:
@@ -104,6 +119,7 @@ def num_forests(settings: Mapping[str, Any]) -> int:
 
 def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float:
     """Estimate the seconds of one chain (or one filter run) on prepared data."""
+    settings = {**settings, "noise": likely_noise(settings, rows)}
     draws, moves = int(settings["num_draws"]), settings["moves"]
     if {"optimal", "prior"} & set(moves):
         each, of_cell = FILTERED
@@ -126,7 +142,7 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
     each = (forests * trees + family.more_trees + of_point) * (update + of_row * rows) + latent
     weighted = WEIGHTED if settings.get("num_arms") else 1.0
     each += BESIDE_EFFECT * effect_trees(settings) * (update + weighted * of_row * rows)
-    of_noise = NOISES[settings.get("noise") or "constant"]
+    of_noise = NOISES[settings["noise"]]
     if of_noise.heavy_tails:
         each += SCALE_ROW * rows
     if of_noise.mixture:
@@ -144,8 +160,7 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
     each += (GROUP_ROW + SLOPE_ROW * slopes) * rows * len(settings.get("groups") or ())
     each += (GROUP + SLOPE_GROUP * slopes) * int(settings.get("num_groups") or 0)
     each += sum(own.sweep_seconds(settings, rows, columns) for own in costs())
-    sampling = (burnin + kept) * each * (CHOSEN_NOISE if settings.get("noise") == AUTO else 1.0)
-    return BEGIN + KEEP * draws + sampling
+    return BEGIN + KEEP * draws + (burnin + kept) * each
 
 
 def may_have_line(settings: Mapping[str, Any], rows: int, columns: int) -> bool:

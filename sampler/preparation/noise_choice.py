@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from sampler.array_types import Floats
 from sampler.chains import needed_kernels, start_chain
 from sampler.data.encode import Coded
+from sampler.data.target import MASS_AT_END, point_mass
 from sampler.data.transform import Transform
 from sampler.definitions.design import Design
 from sampler.errors import SamplerError
 from sampler.kernels.jit import warm
-from sampler.noise import AUTO, CONSTANT, HEAVIEST, KINDS, NOISES, NoiseChoice
+from sampler.noise import AUTO, CONSTANT, FOREST, FOREST_ROWS, HEAVIEST, KINDS, NOISES, NoiseChoice
 from sampler.posterior.laws.normal import predictive_of
 from sampler.posterior.posterior import Posterior
 from sampler.posterior.predicting import predict
@@ -34,7 +35,7 @@ BESIDE = ("mixture", HEAVIEST)  # asked for only where a kind before it is bette
 FEWEST_ROWS = 100  # below, constant
 QUICK_MARGIN = 2.5  # standard errors by which quick log scores must be above those of constant noise
 MARGIN = 1.0  # by which a simpler kind's loss may be behind the best one's
-CLEARLY, LEAST_GAIN = 2.0, 0.03  # errors and share of the loss to save: noise by row takes twice the time
+LARGEST = float(np.finfo(float).max)
 FOLDS, MOST_TREES = 3, 200
 SHORT: dict[str, Any] = {"num_chains": 1, "num_burnin": 120, "num_draws": 20, "thin": 3, "seed": 0}
 SAMPLES = 4  # of outcomes, of each draw
@@ -54,12 +55,16 @@ def choose_noise(
 ) -> tuple[Kind, NoiseChoice | None]:
     """Choose the kind of noise, with the transform and the linear part that go with it.
 
-    Kinds compete where quick regressions leave residuals with heavy tails, or whose size differs by row, by
-    two and a half standard errors of the log score. Short chains of each are then fitted to two of three
-    parts of up to 1,000 rows in turn, and judged by their quantile loss in the third. Of the kinds whose log
-    score isn't below that of constant noise, and whose mean doesn't miss that of the rows left out (`hits`),
-    the simplest within a standard error of the best (a mixture only if it is the best) is taken if it saves
-    3% of the loss and two standard errors, else constant noise.
+    Noise by row is taken unless something speaks against it, with 400 rows or more. All kinds compete where
+    quick regressions leave residuals with heavy tails, or whose size differs by row, by two and a half
+    standard errors of the log score. Short chains of each are fitted to two of three parts of up to 1,000
+    rows in turn, and judged by their quantile loss in the third. Of the kinds whose log score isn't below
+    that of constant noise, and whose mean doesn't miss that of the rows left out (`hits`), the simplest
+    within a standard error of the best (a mixture only if it is the best) is taken if it saves 3% of the loss
+    and two standard errors. Else it is noise by row, unless its mean misses, its loss is above that of
+    constant noise by more than one standard error, or its RMSE is more than 1.05 times as large. Noise is
+    constant where 40% of the outcomes are one value at an end: rows of that value alone would have next to no
+    noise, and decide the mean.
 
     Parameters
     ----------
@@ -85,9 +90,15 @@ def choose_noise(
         return simplest, None
     gains = quick_gains(transform, resolved.linear, *rows)
     choice = NoiseChoice(len(gains), float(gains.mean()), _error(gains))
+    mass = point_mass(y)
+    if mass is not None and mass[1] >= MASS_AT_END:
+        return simplest, replace(choice, mass=mass[1])
+    kinds: Sequence[str] = KINDS
     if choice.gain <= QUICK_MARGIN * choice.gain_error:
-        return simplest, choice
-    options = _options(settings, simplest, rows)
+        kinds = (CONSTANT, FOREST)
+        if choice.rows < FOREST_ROWS:
+            return simplest, choice
+    options = _options(settings, simplest, rows, kinds)
     losses: dict[str, Floats] = {}
     missed: dict[str, Floats] = {}
     log_scores: dict[str, float] = {}
@@ -105,13 +116,17 @@ def choose_noise(
     true = hits(missed)
     sound = [name for name in true if CONSTANT not in true or log_scores[name] >= log_scores[CONSTANT]]
     found = _simplest({name: losses[name] for name in sound})
-    mean = {name: float(each.mean()) for name, each in losses.items()}
-    errors = {name: _error(each - losses[CONSTANT]) for name, each in losses.items()}
-    if CONSTANT in true and mean[CONSTANT] - mean[found] < max(
-        LEAST_GAIN * mean[CONSTANT], CLEARLY * errors[found]
-    ):
-        found = CONSTANT
-    return options[found], replace(choice, losses=mean, errors=errors, log_scores=log_scores)
+    choice = replace(
+        choice,
+        losses={name: float(each.mean()) for name, each in losses.items()},
+        errors={name: _error(each - losses[CONSTANT]) for name, each in losses.items()},
+        log_scores=log_scores,
+        rmse={name: _root_mean_square(each) for name, each in missed.items()},
+        missed=tuple(name for name in missed if name not in true),
+    )
+    if CONSTANT in true and not choice.saves(found):
+        found = CONSTANT if choice.against_forest() else FOREST
+    return options[found], choice
 
 
 def _simplest(losses: Mapping[str, Floats]) -> str:
@@ -129,19 +144,25 @@ def _simplest(losses: Mapping[str, Floats]) -> str:
     )
 
 
+def _root_mean_square(values: Floats) -> float:
+    """Return the root of the mean square; the largest float for means beyond it."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(np.nan_to_num(np.sqrt(np.mean(values**2)), nan=LARGEST, posinf=LARGEST))
+
+
 def _error(values: Floats) -> float:
     """Return the standard error of the mean."""
     return float(values.std()) / math.sqrt(len(values))
 
 
-def _options(settings: Settings, simplest: Kind, rows: EncodedRows) -> dict[str, Kind]:
-    """List the kinds that may be chosen, the simplest first; only normal noise has a transform.
+def _options(settings: Settings, simplest: Kind, rows: EncodedRows, kinds: Sequence[str]) -> dict[str, Kind]:
+    """List those of the kinds that may be chosen, the simplest first; only normal noise has a transform.
 
     With noise by row a transform is judged anew, under such noise.
     """
     resolved, transform = simplest
     options = {CONSTANT: simplest}
-    for name in KINDS[1:]:
+    for name in kinds[1:]:
         if NOISES[name].mixture and rows[2] is not None:
             continue  # it has no weights
         if NOISES[name].is_normal:

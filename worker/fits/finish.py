@@ -106,8 +106,10 @@ def _chosen(posterior: Posterior, settings: Json) -> Json:
     """Return what the data chose for settings that left it to them, of the noise with its evidence."""
     left = [name for name in VALUES_OF_OLD_MODELS if settings.get(name) == "auto"]
     chosen = {name: posterior.settings.get(name, VALUES_OF_OLD_MODELS[name]) for name in left}
-    choice = posterior.header.noise_choice
-    return {"chosen": chosen} | ({} if choice is None else {"noise_choice": choice.to_json()})
+    if (choice := posterior.header.noise_choice) is None:
+        return {"chosen": chosen}
+    noise = posterior.settings.get("noise", VALUES_OF_OLD_MODELS["noise"])
+    return {"chosen": chosen, "noise_choice": choice.to_json() | {"text": choice.in_words(noise)}}
 
 
 def _look(model: Model, posterior: Posterior, rules: Json, *, whole: bool) -> tuple[Posterior, StopCheck]:

@@ -80,7 +80,7 @@ def noise_in_words(posterior: Posterior) -> str | None:
         return None
     size = _size_of_noise(posterior, float(posterior.sigma.mean()))
     choice = posterior.header.noise_choice
-    chosen = "" if choice is None else f"; {posterior.settings.get('noise', CONSTANT)}, {choice.in_words()}"
+    chosen = "" if choice is None else f"; {choice.in_words(posterior.settings.get('noise', CONSTANT))}"
     return size + chosen
 
 

@@ -291,7 +291,7 @@ def pairs_of(form):
 
 
 def test_a_hurdle_is_offered_before_the_fit(browser, client):
-    """Where many outcomes are 0, a button of the form fills in the family; with it nothing is asked."""
+    """A button of the form fills in the family where many outcomes are 0."""
     lines = [f"{(i * 7) % 19},{0 if i % 5 < 3 else (i * 37) % 83 + 1}" for i in range(100)]
     dataset = post_csv(client, "\n".join(["dose,y", *lines]) + "\n").json()["id"]
     form = {"dataset_id": dataset, "target": "y", "features": "dose", "sent": "1", "once": "x"}

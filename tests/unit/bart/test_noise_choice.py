@@ -1,5 +1,6 @@
 """The kind of noise chosen by the data: the choice, its evidence, and fits that can't choose."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -52,12 +53,48 @@ def test_the_fit_has_the_noise_that_the_data_ask_for(tmp_path, noise, kinds):
     posterior.save(tmp_path / "model")
     again = load(tmp_path / "model")
     assert again.header.noise_choice == choice
-    assert f"{found['noise']}, chosen by the loss of 300 rows" in again._repr_html_()
-    assert choice.in_words() in again.model_card().to_markdown()
+    assert f"{found['noise']}: by the loss of 300 rows left out of short fits" in again._repr_html_()
+    assert choice.in_words(found["noise"]) in again.model_card().to_markdown()
     assert again.extend(5, X, y).settings["noise"] == found["noise"]
 
 
-def test_normal_noise_is_constant_without_short_fits():
+def test_noise_differs_by_row_where_nothing_speaks_against_it():
+    """From 400 rows on, in short fits of it and constant noise alone; gross outliers get heavy tails."""
+    X, y = curve("normal", 400)
+    problem = prepare(X, y, **LENGTHS)
+    choice = problem.noise_choice
+    assert (problem.training.settings.noise, {*choice.losses}) == ("forest", {"constant", "forest"})
+    assert choice.gain <= 2.5 * choice.gain_error
+    share = f"{choice.losses['forest'] / choice.losses['constant']:.2f} of constant's"
+    assert choice.in_words("forest") == (
+        f"forest: nothing speaks against it: its loss on 400 rows left out of short fits is {share}"
+    )
+    gross = y + np.where(np.arange(400) % 50 == 7, 30 * np.random.default_rng(1).normal(size=400), 0)
+    assert prepare(X, gross, **LENGTHS).training.settings.noise in {"t", "t-forest"}
+    zeros = prepare(X, np.where(np.arange(400) % 5 < 2, 0, y + 9), **LENGTHS)
+    assert (zeros.training.settings.noise, zeros.noise_choice.mass) == ("constant", 0.4)
+    assert "40% of the outcomes are one value at an end" in zeros.noise_choice.in_words("constant")
+
+
+def test_what_speaks_against_noise_by_row():
+    """Few rows, a mean that misses, a loss above constant noise's by an error, or an RMSE by a twentieth."""
+    both = {"constant": 1.0, "forest": 1.0}
+    fine = NoiseChoice(400, 0.0, 1.0, both, {"constant": 0.0, "forest": 0.01}, both, both)
+    assert fine.against_forest() is None
+    for change, said in {
+        "takes 400 rows": {"rows": 399},
+        "mean of forest misses": {"missed": ("forest",)},
+        "loss of forest is 1.02": {"losses": both | {"forest": 1.02}},
+        "RMSE of forest is 1.06": {"rmse": both | {"forest": 1.06}},
+        "no short fit": {"losses": {"constant": 1.0}},
+    }.items():
+        against = replace(fine, **said)
+        assert change in against.against_forest()
+        assert against.in_words("constant").endswith(against.against_forest())
+        assert NoiseChoice.from_json(json.loads(json.dumps(against.to_json()))) == against
+
+
+def test_normal_noise_of_few_rows_is_constant_without_short_fits():
     """The quick regressions suffice, and the draws are those of constant noise."""
     X, y = curve("normal")
     posterior = fit(X, y, noise="auto", **FAST)
@@ -67,7 +104,7 @@ def test_normal_noise_is_constant_without_short_fits():
         None,
         300,
     )
-    assert "ask for no other" in choice.in_words()
+    assert "ask for no other" in choice.in_words("constant")
     np.testing.assert_array_equal(fit(X, y, noise="constant", **FAST).sigma, posterior.sigma)
 
 
@@ -128,7 +165,8 @@ def test_what_a_choice_does_not_go_with(settings, field):
 def test_odd_evidence_is_refused():
     """A file's evidence has known kinds and finite numbers; its noise is chosen."""
     right = {"rows": 9, "gain": 0.5, "gain_error": 0.1}
-    for wrong in ({"rows": "9"}, {"losses": {"cauchy": 1.0}}, {"gain": float("nan")}, {"losses": {"t": 1.0}}):
+    odd = [{"rows": "9"}, {"losses": {"cauchy": 1.0}}, {"missed": ["cauchy"]}, {"gain": float("nan")}]
+    for wrong in (*odd, {"losses": {"t": 1.0}}):
         with pytest.raises(ValueError, match="choice of its noise"):
             NoiseChoice.from_json(right | wrong)
     X, y = curve("normal", 60)

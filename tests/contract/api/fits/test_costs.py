@@ -7,7 +7,7 @@ from app.store.queue import workers
 from app.store.tables import Worker
 from sampler import Settings
 from sampler.costs import memory
-from sampler.costs.durations import MOVE_SECONDS, SOFT_ROW, chain_seconds, looks_seconds
+from sampler.costs.durations import MOVE_SECONDS, SOFT_ROW, chain_seconds, looks_seconds, prepare_seconds
 from sampler.costs.memory import FORMULA, MIB, estimate
 from sampler.methods import METHODS
 from sampler.moves import MOVE_SETS
@@ -51,6 +51,20 @@ def test_an_extension_is_checked_as_a_whole(client, settings):
     assert client.get(f"/models/{model['id']}").json()["state"] == "succeeded"
 
 
+def test_noise_that_the_data_choose_is_counted_as_what_they_mostly_choose():
+    """From 400 rows on noise by row, and the short fits; with fewer, and beside groups, constant noise."""
+    auto, forest, constant = (DEFAULT | {"noise": noise} for noise in ("auto", "forest", "constant"))
+    assert (
+        chain_seconds(auto, 400, 5) == chain_seconds(forest, 400, 5) > 1.3 * chain_seconds(constant, 400, 5)
+    )
+    assert (
+        0 < prepare_seconds(auto, 1000, 5) - prepare_seconds(forest, 1000, 5) < chain_seconds(auto, 1000, 5)
+    )
+    for rows, more in ((399, {}), (400, {"groups": ["site"]}), (400, {"treatment": "z"})):
+        assert chain_seconds(auto | more, rows, 5) == chain_seconds(constant | more, rows, 5)
+        assert prepare_seconds(auto | more, rows, 5) == prepare_seconds(constant | more, rows, 5)
+
+
 def test_effects_cost_more(client):
     """A treatment takes trees and a propensity, and each of several arms as many."""
 
@@ -59,7 +73,7 @@ def test_effects_cost_more(client):
         return chain_seconds(own, 500, 10), estimate(own, 500, 10).bytes, estimate(own, 500, 10).seconds
 
     kinds = [
-        {},
+        {"noise": "constant"},  # as it is beside a treatment
         {"treatment": "z", "assignment": "random"},
         {"treatment": "z"},
         {"treatment": "z", "num_arms": 3},
