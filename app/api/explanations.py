@@ -1,7 +1,7 @@
 """Explanations of fitted models over HTTP: each route takes a question, and one function answers all."""
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
@@ -238,9 +238,14 @@ async def get_diagnostics_growth(query: Annotated[GrowthQuery, Query()], answer:
     return await answer(query)
 
 
-@router.get("/comparison/{other_id}", tags=["explanations"], responses=responses(409))
+@router.get(
+    "/comparison/{other_id}",
+    response_model=ComparisonView,
+    tags=["explanations"],
+    responses=responses(409),
+)
 @needs(READ)
-def get_comparison(model_id: str, session: Reading, owner: Owner, other_id: str) -> ComparisonView:
+def get_comparison(model_id: str, session: Reading, owner: Owner, other_id: str) -> Any:
     """Compare two models of a dataset on the rows that both held out, with the errors of the differences.
 
     Fit both with the same `holdout` and `seed`: then they hold out the same rows.

@@ -11,13 +11,14 @@ from types import UnionType
 from typing import Annotated, Any, Literal, NotRequired, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from pydantic import Field, TypeAdapter
+from pydantic import Field, GetCoreSchemaHandler, TypeAdapter
+from pydantic_core import CoreSchema
 from typing_extensions import TypedDict
 
 from sampler.host.data import Axes, Bools, Longs
 
 T = TypeVar("T")
-VIEWS: dict[type[Any], type[Any]] = {}  # of answers
+VIEWS: dict[Any, type[Any]] = {}  # of answers
 SOURCES: dict[type[Any], Mapping[str, str]] = {}  # names of a view's figures in its answer
 LINES: dict[Any, tuple[type[Any], Mapping[str, str]]] = {}  # views of lines, with the same, by type
 NUMBERS: dict[Any, type] = {Longs: int, Bools: bool}
@@ -36,6 +37,15 @@ FACTS: dict[str, Any] = {
     "classes": ClassesOfF,
 }
 
+
+class _Shown:
+    """Mark of a field whose type is an answer's: its schema is that of the answer's view."""
+
+    def __get_pydantic_core_schema__(self, answer: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return handler.generate_schema(_kind_of(answer))
+
+
+SHOWN = _Shown()
 State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 

@@ -14,6 +14,7 @@ from sampler.posterior.assessment.outcome_watch import ALPHA as WATCH_ALPHA
 from sampler.posterior.assessment.outcome_watch import (
     FEWEST_GROUPS,
     SPANS,
+    BrokenBound,
     CountedOnce,
     WatchedIntervals,
     WatchReport,
@@ -51,6 +52,7 @@ __all__ = [
     "SPANS",
     "WATCH_ALPHA",
     "WATCH_VERDICTS",
+    "BrokenBound",
     "ChainMoves",
     "Convergence",
     "CountedOnce",

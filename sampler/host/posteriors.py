@@ -31,7 +31,7 @@ from sampler.posterior.protocol import GameKind, Loss
 from sampler.posterior.results.aggregates import Aggregate
 from sampler.posterior.results.card_document import ModelCard
 from sampler.posterior.results.columns import by_class, percent, without_infinity
-from sampler.posterior.results.comparison import ModelComparison
+from sampler.posterior.results.comparison import ModelComparison, ScoreDifference
 from sampler.posterior.results.contrasts import Contrast, ContrastEstimate
 from sampler.posterior.results.effects import AccumulatedEffects, FeatureRows, Ice, PartialDependence
 from sampler.posterior.results.groups import Correlation, GroupDeviation, GroupEffects, GroupSlopes
@@ -49,9 +49,10 @@ from sampler.posterior.several.stored import least_settled, posterior_of, stored
 from sampler.posterior.untrusted import read_contents
 from sampler.posterior.verdict.agreement import LIMITS as AGREEMENT_LIMITS
 from sampler.posterior.verdict.agreement import SCALARS, times_to_converge
-from sampler.posterior.verdict.intervals import OfIntervals, judged_anew, made_to_hold
+from sampler.posterior.verdict.intervals import RefusedQuarter, judged_anew, made_to_hold
 from sampler.posterior.verdict.reasons import VERDICTS, ReasonCode, Verdict
-from sampler.posterior.verdict.use import OfCredible, OfPredictions, use_of
+from sampler.posterior.verdict.summary import Precision
+from sampler.posterior.verdict.use import AnotherFit, ChainAgreement, HeldOutIntervals, Use, use_of
 
 __all__ = [
     "AGREEMENT_LIMITS",
@@ -66,7 +67,9 @@ __all__ = [
     "AccumulatedEffects",
     "Aggregate",
     "AggregateRequest",
+    "AnotherFit",
     "Band",
+    "ChainAgreement",
     "Contrast",
     "ContrastEstimate",
     "Correlation",
@@ -78,6 +81,7 @@ __all__ = [
     "GroupDeviation",
     "GroupEffects",
     "GroupSlopes",
+    "HeldOutIntervals",
     "Ice",
     "Inclusion",
     "Interactions",
@@ -86,18 +90,19 @@ __all__ = [
     "Loss",
     "ModelCard",
     "ModelComparison",
-    "OfCredible",
-    "OfIntervals",
-    "OfPredictions",
     "PartialDependence",
     "PermutationImportance",
+    "Precision",
     "ReasonCode",
+    "RefusedQuarter",
     "RoutedRows",
+    "ScoreDifference",
     "SeveralPrediction",
     "ShapValues",
     "Slope",
     "SurvivalCurves",
     "TreatmentEffects",
+    "Use",
     "Verdict",
     "accumulation_work",
     "aggregate_work",

@@ -12,7 +12,7 @@ from sampler.studies.selection import PERMUTATIONS as SELECTION_PERMUTATIONS
 from sampler.studies.selection import RULES as SELECTION_RULES
 from sampler.studies.selection import NullFits, Selection
 from sampler.studies.tuning import FOLDS as TUNING_FOLDS
-from sampler.studies.tuning import TriedSettings
+from sampler.studies.tuning import TriedSettings, Tuning
 from sampler.studies.tuning import compare as compare_settings
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "NullFits",
     "Selection",
     "TriedSettings",
+    "Tuning",
     "candidates_of",
     "compare_settings",
     "merged",

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import asdict, dataclass, field
 from itertools import product
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -37,55 +37,34 @@ FOLDS = Setting("whole", "model", "Parts of the rows, each scored by fits to the
 
 @dataclass(frozen=True)
 class TriedSettings:
-    """A candidate and its scores over all folds.
+    """A candidate, and its scores over all folds; null for one that can't be fitted."""
 
-    Attributes
-    ----------
-    settings
-        Those by which it differs from the others.
-    log_score, error
-        Mean log score of the rows, and its standard error; None for a candidate that can't be fitted.
-    behind, behind_error
-        By how much the best one's mean is above it, and the standard error of that difference.
-    rmse, coverage
-        Root mean square error and coverage of 90% intervals; None for classes. Of several outcomes that of
-        their numbers, in units of their standard deviations, and of joint regions.
-    seconds
-        Mean wall-clock time of a fit.
-    refused
-        Why it can't be fitted to these rows; "" otherwise.
-
-    """
-
-    settings: dict[str, Any]
-    log_score: float | None = None
-    error: float | None = None
-    behind: float | None = None
-    behind_error: float | None = None
-    rmse: float | None = None
-    coverage: float | None = None
-    seconds: float | None = None
-    refused: str = ""
+    settings: Annotated[dict[str, Any], "Those by which it differs from the others."]
+    log_score: Annotated[
+        float | None, "Mean log score of the rows; of several outcomes that of all together."
+    ] = None
+    error: Annotated[float | None, "Standard error of the log score."] = None
+    behind: Annotated[float | None, "By how much the best one's log score is above it."] = None
+    behind_error: Annotated[float | None, "Standard error of that difference."] = None
+    rmse: Annotated[
+        float | None,
+        "Root mean square error; null for classes. Of several outcomes that of their numbers, in units of "
+        "their standard deviations.",
+    ] = None
+    coverage: Annotated[
+        float | None,
+        "Share of the rows inside their 90% predictive intervals, of several outcomes inside their joint "
+        "regions of 90%; null for classes.",
+    ] = None
+    seconds: Annotated[float | None, "Mean duration of a fit."] = None
+    refused: Annotated[str, "Why it can't be fitted to these rows; empty otherwise."] = ""
 
 
 @dataclass(frozen=True, repr=False)
 class Tuning:
-    """Candidates that were tried, and the chosen one.
+    """The result of a tuning; `common` are the settings that all candidates share."""
 
-    Attributes
-    ----------
-    trials
-        All candidates, in the order in which they were given: simpler ones first.
-    chosen
-        Place of the chosen one.
-    folds
-        Number of folds.
-    common
-        Settings that all candidates share.
-
-    """
-
-    trials: list[TriedSettings]
+    trials: Annotated[list[TriedSettings], "All candidates, in the order of the request."]
     chosen: int
     folds: int
     common: dict[str, Any] = field(default_factory=dict)

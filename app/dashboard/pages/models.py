@@ -137,9 +137,7 @@ def compare(
     )
 
 
-def _compared(
-    session: Session, owner: str, first: ModelView, other: ModelView
-) -> comparisons.ComparisonView | None:
+def _compared(session: Session, owner: str, first: ModelView, other: ModelView) -> Any:
     """Compare a model with the first one, where both held out the same rows."""
     if other is first:
         return None

@@ -1,56 +1,28 @@
 """Comparison of two models on the rows that both held out."""
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 from sqlalchemy.orm import Session
-from typing_extensions import TypedDict
 
 from app.services.errors import ConflictError
 from app.services.predictions.posteriors import find
+from app.services.views import filled, schema_of
 from app.store import models as store
 from app.store.tables import Json, Model
-from sampler.host.posteriors import ModelComparison
+from sampler.host.posteriors import ModelComparison, ScoreDifference
 
 FEWEST_ROWS = 10  # of which the standard error of a difference tells something
 
 
-class ScoreDifferenceView(TypedDict):
-    """A score of two models on the same rows."""
-
-    score: Annotated[
-        Literal["log_score", "rmse", "brier"],
-        Field(
-            description="log_score: higher is better; rmse (in units of the target), brier: lower is better."
-        ),
-    ]
-    first: Annotated[float, Field(description="Of the model in the path.")]
-    second: Annotated[float, Field(description="Of the other one.")]
-    difference: Annotated[float, Field(description="First less second.")]
-    error: Annotated[
-        float,
-        Field(description="Standard error of the difference, from the differences of the rows."),
-    ]
-    better: Annotated[
-        Literal["first", "second", ""],
-        Field(description="The better one where the difference is beyond two standard errors; else empty."),
-    ]
+schema_of(ScoreDifference, "ScoreDifferenceView", "score first second difference error better")
+ComparisonView: Any = schema_of(
+    ModelComparison, "ComparisonView", "model_id other_id rows differences", other_id=str
+)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ComparisonView:
-    """Two models on the rows that both held out."""
-
-    model_id: str
-    other_id: str
-    rows: Annotated[int, Field(description="Held-out rows in common, of up to 2,000 of each.")]
-    differences: list[ScoreDifferenceView]
-
-
-def compare(session: Session, owner: str, first: str, second: str) -> ComparisonView:
+def compare(session: Session, owner: str, first: str, second: str) -> Any:
     """Compare two models, by name or id, on the rows that both held out.
 
     Raises
@@ -73,8 +45,8 @@ def compare(session: Session, owner: str, first: str, second: str) -> Comparison
             "with the same holdout and seed."
         )
     mine, other = (_common(each, common) for each in scores)
-    compared = ModelComparison.of(mine, other).to_json()
-    return ComparisonView(model_id=found[0].id, other_id=found[1].id, **compared)
+    compared = ModelComparison.of(mine, other)
+    return filled(ComparisonView, compared, model_id=found[0].id, other_id=found[1].id)
 
 
 def _scores(session: Session, model: Model) -> Json:

@@ -41,7 +41,7 @@ from sampler.host.assessment import (
 )
 from sampler.host.data import named_with
 from sampler.host.posteriors import AGREEMENT_LIMITS as LIMITS
-from sampler.host.posteriors import ReasonCode
+from sampler.host.posteriors import Precision, ReasonCode
 
 MAX_CELLS = 10_000_000  # draws times rows in one export: 80 MB
 
@@ -60,64 +60,11 @@ class ReasonView(TypedDict):
     ]
 
 
-class PrecisionView(TypedDict):
-    """By how much estimates at the reference rows may be off."""
-
-    mean: Annotated[
-        float,
-        Field(
-            description="Two Monte Carlo standard errors of the mean that 95% of the rows don't exceed, in "
-            "units of the target."
-        ),
-    ]
-    ends: Annotated[float, Field(description="The same of the ends of 90% credible intervals.")]
-    noise: Annotated[
-        float | None,
-        Field(
-            description="Posterior mean of the noise's standard deviation in units of the target, with "
-            "weights that of a row of typical weight, with a transform its mean over the rows; null for "
-            "classes."
-        ),
-    ]
-    share: NotRequired[
-        Annotated[
-            float | None,
-            Field(
-                default=None,
-                description="Two Monte Carlo standard errors of the mean as a share of the noise's standard "
-                "deviation of the same row, which 95% of the rows don't exceed; null for classes.",
-            ),
-        ]
-    ]
-    reproducibility: Annotated[
-        float | None,
-        Field(
-            description="How far another fit, with another seed, would move means, in posterior standard "
-            "deviations; null for one chain."
-        ),
-    ]
-    error_share: NotRequired[
-        Annotated[
-            float | None,
-            Field(
-                default=None,
-                description="As `share`, of the standard deviation of the prediction's error (the noise's "
-                "and f's).",
-            ),
-        ]
-    ]
-    another_fit: NotRequired[
-        Annotated[float | None, Field(default=None, description="`reproducibility` in units of the target.")]
-    ]
-    unit: NotRequired[
-        Annotated[
-            str | None, Field(default=None, description="The unit of the target, where its file had one.")
-        ]
-    ]
-    means_usable: Annotated[bool, Field(description="Whether errors of means matter little to predictions.")]
-    text: Annotated[str, Field(description="The same as a sentence.")]
-
-
+schema_of(
+    Precision,
+    "PrecisionView",
+    "mean ends noise share? reproducibility error_share? another_fit? unit? means_usable text",
+)
 FIGURES = "mean sd rhat ess_bulk ess_tail mcse_mean reproducibility"
 schema_of(OneFigures, "OneFigures", FIGURES)
 schema_of(RowFigures, "RowFigures", f"rows {FIGURES}")
@@ -131,7 +78,6 @@ schema_of(TreeShape, "TopologyView", "topology probability")
 
 
 ReasonCodes = Annotated[list[ReasonView], Field(description="The reasons as codes with their figures.")]
-PrecisionOrNone = Annotated[PrecisionView | None, Field(description="Null for weighted or too few draws.")]
 
 
 class DiagnosticsQuery(OutcomeQuestion):
@@ -143,7 +89,6 @@ class DiagnosticsQuery(OutcomeQuestion):
         "outcome model_id classes verdict reasons reason_codes advice precision chains draws sigma "
         "log_likelihood f traces moves trees topologies groups",
         reason_codes=ReasonCodes,
-        precision=PrecisionOrNone,
         classes=list[str] | None,
     )
 
@@ -157,9 +102,8 @@ class DiagnosticsQuery(OutcomeQuestion):
         return diagnose(model.posterior.law, self.points, statistics)
 
     def facts(self, model: ExplainedModel, answer: Diagnosis) -> Mapping[str, Any]:
-        """Return the reasons and the precision too, which are documents of the verdict."""
-        documents = {name: answer[name] for name in ("reason_codes", "precision")}
-        return {**super().facts(model, answer), **documents}
+        """Return the codes of the reasons too, which are documents of the verdict."""
+        return {**super().facts(model, answer), "reason_codes": answer.reason_codes}
 
 
 class HeldOutRows(TypedDict):

@@ -15,11 +15,20 @@ from app.services.cursors import Page, is_id
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
 from app.services.fits.refit_views import RefitView
 from app.services.group_names import in_words
-from app.services.views import ErrorView, State, filled, if_any
+from app.services.views import SHOWN, ErrorView, State, filled, if_any, schema_of
 from app.store import models as store
 from app.store.outcomes import watches
 from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, Model, Unit
-from sampler.host.posteriors import OfCredible, OfIntervals, OfPredictions, Verdict, judged_anew, use_of
+from sampler.host.posteriors import (
+    AnotherFit,
+    ChainAgreement,
+    HeldOutIntervals,
+    RefusedQuarter,
+    Use,
+    Verdict,
+    judged_anew,
+    use_of,
+)
 from sampler.host.settings import FAMILIES
 from sampler.host.storage import Header
 
@@ -139,94 +148,11 @@ class IntervalCalibrationView(TypedDict):
     claims: Annotated[list[ClaimView], Field(description="Claims of the usual levels that the rows allow.")]
 
 
-class ChainAgreementView(TypedDict):
-    """Agreement of the chains, and by how much figures may be off."""
-
-    verdict: Verdict
-    mean: Annotated[
-        float | None,
-        Field(
-            description="Two Monte Carlo standard errors of means that 95% of the rows don't "
-            "exceed, in the unit of the outcome (of classes as probabilities); null "
-            "where they are unknown."
-        ),
-    ]
-    ends: Annotated[float | None, Field(description="The same of the ends of 90% credible intervals.")]
-    noise_share: Annotated[
-        float | None, Field(description="`mean` as a share of the noise's standard deviation.")
-    ]
-
-
-class RefusedQuarterView(TypedDict):
-    """A quarter of the held-out rows in which intervals are too wide or too narrow."""
-
-    code: Literal["too_wide", "too_narrow"]
-    feature: Annotated[str | None, Field(description="By which rows are divided; null: the prediction.")]
-    low: Annotated[float | None, Field(description="Its ends; null is open.")]
-    high: float | None
-    where: Annotated[str, Field(description="The same in words.")]
-    rows: int
-    observed: Annotated[float, Field(description="The share of outcomes inside.")]
-
-
-class HeldOutIntervalsView(TypedDict):
-    """Predictive intervals by held-out rows."""
-
-    verdict: Annotated[
-        Literal["held", "not_held", "unknown", "made_to_hold"],
-        Field(description="unknown: too few rows; made_to_hold: all of them calibrate."),
-    ]
-    rows: int
-    level: float
-    inside: Annotated[
-        float | None, Field(description="The share of outcomes inside; null where it wasn't measured.")
-    ]
-    lower: Annotated[float | None, Field(description="That share's 95% interval.")]
-    upper: float | None
-    refused: Annotated[
-        list[RefusedQuarterView],
-        Field(description="Quarters of the rows where the intervals fail, though others hold."),
-    ]
-
-
-class AnotherFitView(TypedDict):
-    """Difference from another fit of the same request with another seed, as the chains tell it."""
-
-    moves: Annotated[
-        float | None,
-        Field(
-            description="What predictions would move by, in the unit of the outcome: root mean "
-            "square over rows."
-        ),
-    ]
-    sds: Annotated[float, Field(description="The same in posterior standard deviations.")]
-
-
-class UseView(TypedDict):
-    """Uses of a model, by three questions answered apart."""
-
-    predictions: OfPredictions
-    intervals: Annotated[
-        OfIntervals,
-        Field(
-            description="Intervals of 90% for new outcomes: usable where held-out rows say so, but for the "
-            "quarters in `held_out.refused`; made_to_hold where such rows calibrate them (with `calibrate` "
-            "those with interval=calibrated); unchecked without enough rows, not_usable where these, or "
-            "reported outcomes, say otherwise."
-        ),
-    ]
-    credible: Annotated[OfCredible, Field(description="Credible intervals and effects.")]
-    chains: Annotated[ChainAgreementView, Field(description="Do the chains agree?")]
-    held_out: Annotated[
-        HeldOutIntervalsView | None,
-        Field(description="Do held-out rows say that predictive intervals hold? null: none was held out."),
-    ]
-    another_fit: Annotated[
-        AnotherFitView | None,
-        Field(description="Would another fit say the same? null where one chain can't tell."),
-    ]
-    unit: Annotated[str | None, Field(description="The unit of the outcome, where its file had one.")]
-    text: Annotated[str, Field(description="All of it in sentences.")]
+schema_of(ChainAgreement, "ChainAgreementView", "verdict mean ends noise_share")
+schema_of(RefusedQuarter, "RefusedQuarterView", "code feature low high where rows observed")
+schema_of(HeldOutIntervals, "HeldOutIntervalsView", "verdict rows level inside lower upper refused")
+schema_of(AnotherFit, "AnotherFitView", "moves sds")
+schema_of(Use, "UseView", "predictions intervals credible chains held_out another_fit unit text")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,9 +182,9 @@ class ModelView:
         ),
     ]
     holdout: Annotated[dict[str, Any] | None, Field(description="Scores on the held-out rows.")]
-    use: Annotated[UseView | None, Field(description="What it can be used for; null before the verdict.")] = (
-        None
-    )
+    use: Annotated[
+        Use | None, SHOWN, Field(description="What it can be used for; null before the verdict.")
+    ] = None
     calibration: Annotated[
         IntervalCalibrationView | None,
         Field(description="How intervals are calibrated; null where they are not."),
@@ -350,7 +276,7 @@ def view(session: Session, owner: str, model_id: str, outcome: str | None = None
         return fitted
     check_outcome(model, outcome)
     holdout = store.of_outcome(model, model.holdout, outcome)
-    use: Any = use_of(model.diagnostics, holdout).to_json() if fitted.use and model.diagnostics else None
+    use = use_of(model.diagnostics, holdout) if fitted.use and model.diagnostics else None
     joint = {"joint": (model.holdout or {}).get("joint")}
     family = (model.settings.get("families") or {}).get(outcome)
     return replace(
@@ -458,7 +384,7 @@ def _fitted(
         no_longer = outcomes == NO_LONGER
         use = use_of(
             model.diagnostics, model.holdout, no_longer_hold=no_longer, calibration=model.calibration
-        ).to_json()
+        )
     return filled(
         ModelView,
         model,

@@ -13,11 +13,19 @@ from sqlalchemy.orm import Session
 from app.services.fits import models
 from app.services.outcomes.reports import has_classes, judged
 from app.services.outcomes.weekly import PolicyView, policy_of
-from app.services.views import filled
+from app.services.views import SHOWN, filled, schema_of
 from app.store.engine import session_scope
 from app.store.outcomes import watches
 from app.store.tables import Json, Model, OutcomeWatch
-from sampler.host.assessment import CENTRAL, OutcomeSums, WatchVerdict, monday_of, total_of, week_of
+from sampler.host.assessment import (
+    CENTRAL,
+    BrokenBound,
+    OutcomeSums,
+    WatchVerdict,
+    monday_of,
+    total_of,
+    week_of,
+)
 from sampler.host.assessment import OUTCOME_LEVELS as LEVELS
 from sampler.host.assessment import WATCH_ALPHA as ALPHA
 
@@ -56,15 +64,13 @@ class OutcomesOfWeekView:
     figures: OutcomeFiguresView
 
 
-@dataclass(frozen=True, kw_only=True)
-class BrokenBoundView:
-    """A bound that the outcomes break."""
-
-    code: Literal["too_narrow_90", "too_narrow_50", "above", "below", "too_wide"]
-    since: Annotated[date, Field(description="The week from which on it is most clearly broken.")]
-    observed: Annotated[float, Field(description="The share since then.")]
-    rows: Annotated[int, Field(description="Outcomes since then.")]
-    limit: Annotated[float, Field(description="The share at which the bound is.")]
+BrokenBoundView: Any = schema_of(
+    BrokenBound,
+    "BrokenBoundView",
+    "code since observed rows limit",
+    "A bound that the outcomes break.",
+    since=Annotated[date, Field(description="The week from which on it is most clearly broken.")],
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +104,7 @@ class OutcomesView:
             "its eras, if outcomes, or the groups or weeks that count once, are independent."
         ),
     ]
-    reasons: list[BrokenBoundView]
+    reasons: Annotated[list[BrokenBound], SHOWN]
     era: int
     total: Annotated[OutcomeFiguresView | None, Field(description="All outcomes of the present era.")]
     histogram: Annotated[

@@ -17,14 +17,15 @@ from app.services.studies import calibration, selection, tuning
 from app.services.studies.calibration import CalibrationBody
 from app.services.studies.plan import StudyPlan, TrainingData
 from app.services.studies.selection import SelectionBody, SelectionView
-from app.services.studies.tuning import TuningBody, TuningView
-from app.services.views import ErrorView, State, filled, if_any
+from app.services.studies.tuning import TuningBody
+from app.services.views import SHOWN, ErrorView, State, filled, if_any
 from app.store import studies as store
 from app.store.engine import session_scope
 from app.store.errors import ModelGoneError
 from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, Json, Study
 from sampler.host.fits import coded_columns
 from sampler.host.settings import CENSORING
+from sampler.host.studies import Tuning
 
 
 def _kind(body: Any) -> str:
@@ -64,7 +65,9 @@ class StudyView:
         Field(description="The result of kind selection, once succeeded; null in lists."),
     ]
     tuning: Annotated[
-        TuningView | None, Field(description="The result of kind tuning, once succeeded; null in lists.")
+        Tuning | None,
+        SHOWN,
+        Field(description="The result of kind tuning, once succeeded; null in lists."),
     ]
     error: ErrorView | None
     created_at: datetime

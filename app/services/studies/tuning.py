@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
@@ -13,13 +13,22 @@ from app.services.fits.fit_request import CandidateSettings
 from app.services.fits.requests import LENGTHS
 from app.services.request_bodies import StrictBody
 from app.services.studies.plan import OF_COSTS, StudyPlan, TrainingData
+from app.services.views import filled, schema_of
 from app.store.tables import Json
 from sampler import Settings, SettingsError
 from sampler.host.data import check_cuts, folds_of
 from sampler.host.fits import chain_seconds, check_several, checked_prior, prepare_seconds
 from sampler.host.settings import SETTINGS, VALUES_OF_OLD_MODELS
 from sampler.host.studies import TUNING_FOLDS as FOLDS
-from sampler.host.studies import FoldScores, TriedSettings, candidates_of, merged, of_fold, settings_in_words
+from sampler.host.studies import (
+    FoldScores,
+    TriedSettings,
+    Tuning,
+    candidates_of,
+    merged,
+    of_fold,
+    settings_in_words,
+)
 from sampler.host.studies import compare_settings as compare
 
 MAX_CANDIDATES = 50
@@ -59,52 +68,27 @@ class TuningBody(StrictBody):
     seed: int = Field(default=0, description="Seed of the folds and of all fits.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrialView:
-    """A candidate, and its scores over all folds; null for one that can't be fitted."""
-
-    settings: Annotated[dict[str, Any], Field(description="Those by which it differs from the others.")]
-    log_score: Annotated[
-        float | None,
-        Field(description="Mean log score of the rows; of several outcomes that of all together."),
-    ]
-    error: Annotated[float | None, Field(description="Standard error of the log score.")]
-    behind: Annotated[float | None, Field(description="By how much the best one's log score is above it.")]
-    behind_error: Annotated[float | None, Field(description="Standard error of that difference.")]
-    rmse: Annotated[
-        float | None,
-        Field(
-            description="Root mean square error; null for classes. Of several outcomes that of their "
-            "numbers, in units of their standard deviations."
-        ),
-    ]
-    coverage: Annotated[
-        float | None,
-        Field(
-            description="Share of the rows inside their 90% predictive intervals, of several outcomes inside "
-            "their joint regions of 90%; null for classes."
-        ),
-    ]
-    seconds: Annotated[float | None, Field(description="Mean duration of a fit.")]
-    refused: Annotated[str, Field(description="Why it can't be fitted to these rows; empty otherwise.")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuningView:
-    """The result of a tuning."""
-
-    trials: Annotated[list[TrialView], Field(description="All candidates, in the order of the request.")]
-    chosen: Annotated[
+schema_of(
+    TriedSettings,
+    "TrialView",
+    "settings log_score error behind behind_error rmse coverage seconds refused",
+)
+TuningView: Any = schema_of(
+    Tuning,
+    "TuningView",
+    "trials chosen folds best",
+    "The result of a tuning.",
+    chosen=Annotated[
         int | None, Field(description="Place of the chosen one, from 0; null if no candidate can be fitted.")
-    ]
-    folds: int
-    best: Annotated[
+    ],
+    best=Annotated[
         dict[str, Any] | None,
         Field(
             description="Settings to fit with, as fields of POST /models: the chosen candidate's, "
             "and those that all share."
         ),
-    ]
+    ],
+)
 
 
 def plan(request: TuningBody, data: TrainingData, slots: int) -> StudyPlan:
@@ -137,7 +121,7 @@ def plan(request: TuningBody, data: TrainingData, slots: int) -> StudyPlan:
     return StudyPlan("tuning", stored, fits, seconds, scores * SCORE_BYTES)
 
 
-def result(request: Json, statistics: Sequence[Json]) -> TuningView:
+def result(request: Json, statistics: Sequence[Json]) -> Any:
     """Compare the candidates by the units' scores."""
     tried, folds = request["candidates"], request["folds"]
     scores = [_scores_of(each) for each in statistics]
@@ -147,10 +131,10 @@ def result(request: Json, statistics: Sequence[Json]) -> TuningView:
     except SettingsError:
         refusals = [next((each for each in of_one if isinstance(each, str)), "") for of_one in parts]
         refused = [why or "no score is finite" for why in refusals]
-        trials = [_view(TriedSettings(one, refused=why)) for one, why in zip(tried, refused, strict=True)]
-        return TuningView(trials=trials, chosen=None, folds=folds, best=None)
-    trials = [_view(trial) for trial in judged.trials]
-    return TuningView(trials=trials, chosen=judged.chosen, folds=folds, best=judged.best)
+        trials = [TriedSettings(one, refused=why) for one, why in zip(tried, refused, strict=True)]
+        return filled(TuningView, Tuning(trials, 0, folds), chosen=None, best=None)
+    shown = replace(judged, trials=[_finite(trial) for trial in judged.trials])
+    return filled(TuningView, shown, chosen=judged.chosen, best=judged.best)
 
 
 def in_words(settings: Json) -> str:
@@ -246,8 +230,10 @@ def _scores_of(statistics: Json) -> FoldScores | str:
     return FoldScores(**statistics | {"log_score": scores})
 
 
-def _view(trial: TriedSettings) -> TrialView:
-    """Show a candidate with None for figures that are not finite."""
-    figures = asdict(trial)
-    lost = [name for name, each in figures.items() if isinstance(each, float) and not math.isfinite(each)]
-    return TrialView(**figures | dict.fromkeys(lost))
+def _finite(trial: TriedSettings) -> TriedSettings:
+    """Return a candidate with None for figures that are not finite."""
+    figures = vars(trial).items()
+    lost: dict[str, Any] = {
+        name: None for name, each in figures if isinstance(each, float) and not math.isfinite(each)
+    }
+    return replace(trial, **lost)

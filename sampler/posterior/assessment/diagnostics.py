@@ -81,7 +81,7 @@ def diagnose(
         verdict=summary.verdict,
         **reasons,
         advice=summary.advice,
-        precision=None if summary.precision is None else summary.precision.to_json(),
+        precision=summary.precision,
         chains=law.draws.num_chains,
         draws=law.draws.num_draws,
         sigma=of_scalars["sigma"],

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,9 @@ WatchVerdict = Literal["holds", "too_few", "no_longer_hold"]
 VERDICTS: tuple[WatchVerdict, ...] = ("holds", "too_few", "no_longer_hold")
 
 
+BoundCode = Literal["too_narrow_90", "too_narrow_50", "above", "below", "too_wide"]
+
+
 @dataclass(frozen=True)
 class Bound:
     """A share of outcomes that is at least, or at most, `limit` while the intervals hold.
@@ -54,7 +57,7 @@ class Bound:
     `limit` leaves room for intervals that were never exact: an alarm is about a gap that matters.
     """
 
-    code: str
+    code: BoundCode
     counted: str  # field of `OutcomeSums`
     limit: float
     at_least: bool
@@ -221,13 +224,13 @@ def _neighbours(z: Floats, part: NDArray[np.intp], fewest: int) -> float:
 
 @dataclass(frozen=True)
 class BrokenBound:
-    """A bound that is broken: its code, the week from which it most probably is, and what was observed."""
+    """A bound that the outcomes break; `since` is the number of the week."""
 
-    code: str
+    code: BoundCode
     since: int
-    observed: float
-    rows: int
-    limit: float
+    observed: Annotated[float, "The share since then."]
+    rows: Annotated[int, "Outcomes since then."]
+    limit: Annotated[float, "The share at which the bound is."]
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,7 @@ def _chains(posterior: Posterior) -> Section:
     summary = posterior.summary()
     sentences = [f"Verdict: {summary.verdict.replace('_', ' ')}.", *(f"{each}." for each in summary.reasons)]
     if summary.precision is not None:
-        sentences.append(summary.precision.sentence())
+        sentences.append(summary.precision.text)
     sentences.append(labelled(summary.advice))
     f, sigma = summary.f, summary.sigma["rhat"]
     if f["rhat_median"] is not None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,37 +14,31 @@ from sampler.data.scalars import number_to_text
 from sampler.posterior.results.answer import Answer
 
 HIGHER_IS_BETTER = ("log_score",)
-ROOTS = {"squared_error": "rmse"}  # scores that are shown as the root of their mean
+ROOTS: dict[str, Any] = {"squared_error": "rmse"}  # scores that are shown as the root of their mean
 TINY = 1e-300
 CLEAR = 2.0  # standard errors from which on a difference is called one
 
 
 @dataclass(frozen=True)
 class ScoreDifference:
-    """A score of two models on the same rows.
+    """A score of two models on the same rows."""
 
-    Attributes
-    ----------
-    score
-        "log_score" (higher is better), "rmse" (in units of the outcome) or "brier" (lower is better).
-    first, second
-        The scores of both.
-    difference
-        First minus second.
-    error
-        Standard error of the difference, from the differences of rows; of rows that count once together,
-        from their sums.
-
-    """
-
-    score: str
-    first: float
-    second: float
-    difference: float
-    error: float
+    score: Annotated[
+        Literal["log_score", "rmse", "brier"],
+        "log_score: higher is better; rmse (in units of the target), brier: lower is better.",
+    ]
+    first: Annotated[float, "Of the model in the path."]
+    second: Annotated[float, "Of the other one."]
+    difference: Annotated[float, "First less second."]
+    error: Annotated[float, "Standard error of the difference, from the differences of the rows."]
 
     @property
-    def better(self) -> str:
+    def better(
+        self,
+    ) -> Annotated[
+        Literal["first", "second", ""],
+        "The better one where the difference is beyond two standard errors; else empty.",
+    ]:
         """The better model, "first" or "second"; "" where the rows don't tell."""
         if abs(self.difference) <= CLEAR * self.error:
             return ""
@@ -53,11 +47,11 @@ class ScoreDifference:
 
 @dataclass(frozen=True, repr=False)
 class ModelComparison(Answer):
-    """Differences of the scores of two models on `rows` rows that neither was fitted to."""
+    """Two models on the rows that both held out."""
 
     card = "cards:comparison_card"
 
-    rows: int
+    rows: Annotated[int, "Held-out rows in common, of up to 2,000 of each."]
     differences: list[ScoreDifference]
 
     @classmethod
@@ -71,17 +65,10 @@ class ModelComparison(Answer):
         found = [_difference(name, first[name], second[name], unit) for name in first if name in second]
         return cls(len(next(iter(first.values()))), found)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {
-            "rows": self.rows,
-            "differences": [asdict(e) | {"better": e.better} for e in self.differences],
-        }
-
     def columns(self) -> dict[str, Any]:
         """Arrange it by name, with a row for each score."""
-        named = self.to_json()["differences"]
-        lists = {name: [each[name] for each in named] for name in named[0]}
+        names = ("score", "first", "second", "difference", "error", "better")
+        lists = {name: [getattr(each, name) for each in self.differences] for name in names}
         return {k: v if k in ("score", "better") else np.array(v, np.float64) for k, v in lists.items()}
 
     def __str__(self) -> str:

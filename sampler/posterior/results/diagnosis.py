@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from sampler.posterior.core.topology import TreeShape
 from sampler.posterior.protocol import Document
 from sampler.posterior.verdict.reasons import Verdict
+from sampler.posterior.verdict.summary import Precision
 
 Defined = list[float | None]
 REPRODUCIBILITY = (
@@ -102,7 +103,7 @@ class Diagnosis(Document):
     reasons: list[str]
     reason_codes: Annotated[list[dict[str, Any]], "The reasons as codes with their figures."]
     advice: str
-    precision: Annotated[dict[str, Any] | None, "Null for weighted or too few draws."]
+    precision: Annotated[Precision | None, "Null for weighted or too few draws."]
     chains: int
     draws: int
     sigma: Annotated[OneFigures | None, "Null for classes."]

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy.special import bdtr, betainc, betaincinv
 
 from sampler.data.scalars import counted, number_to_text
+from sampler.posterior.protocol import Document
 from sampler.storage.calibration_size import gaps_inside
 
 LEVEL = 0.9  # of the intervals that the sentence is about
@@ -168,12 +169,25 @@ def _fault(share: Mapping[str, Any], tolerance: float) -> str | None:
     return "too_wide" if gap > 0 else "too_narrow"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class RefusedQuarter(Document):
+    """A quarter of the held-out rows in which intervals are too wide or too narrow."""
+
+    code: Literal["too_wide", "too_narrow"]
+    feature: Annotated[str | None, "By which rows are divided; null: the prediction."]
+    where: Annotated[str, "The same in words."]
+    low: Annotated[float | None, "Its ends; null is open."]
+    high: float | None
+    rows: int
+    observed: Annotated[float, "The share of outcomes inside."]
+
+
 @dataclass(frozen=True)
 class _Refused:
     """Quarters to refuse by one feature, or by the prediction (None)."""
 
     feature: str | None
-    quarters: list[dict[str, Any]]
+    quarters: list[RefusedQuarter]
     p: float  # of the least probable one, times the number of comparisons
     rest: float | None  # by how much the share of the other rows inside is off; None where all fail
 
@@ -183,7 +197,8 @@ def _refused(by: Sequence[Mapping[str, Any]]) -> list[_Refused]:
     features = sum(each["feature"] is not None for each in by)
     found = []
     for each in by:
-        name, rest, failing, least = each["feature"], [], [], 1.0
+        name, rest, least = each["feature"], [], 1.0
+        failing: list[RefusedQuarter] = []
         compared = 1 if name is None else each.get("compared", features * len(each["quarters"]))
         for place, part in enumerate(each["quarters"]):
             gap, rows = part["observed"] - _expected(part), part["rows"]
@@ -192,9 +207,9 @@ def _refused(by: Sequence[Mapping[str, Any]]) -> list[_Refused]:
                 rest.append((gap, rows))
                 continue
             of = f"in the {IN_WORDS[place]} quarter of {name or 'the prediction'}"
-            code, where = "too_wide" if gap > 0 else "too_narrow", part.get("where", of)
             figures = {key: part[key] for key in ("low", "high", "rows", "observed")}
-            failing.append({"code": code, "feature": name, "where": where, **figures})
+            where = part.get("where", of)
+            failing.append(RefusedQuarter("too_wide" if gap > 0 else "too_narrow", name, where, **figures))
             least = min(least, p)
         if failing:
             off = sum(gap * rows for gap, rows in rest) / sum(rows for _, rows in rest) if rest else None

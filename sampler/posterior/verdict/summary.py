@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sampler.array_types import Floats
 from sampler.data.scalars import counted, estimate_to_text, in_unit
 from sampler.definitions.stop import MORE_TREES
+from sampler.posterior.protocol import Document
 from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.verdict.agreement import (
     END_ERROR,
@@ -35,47 +36,49 @@ OF_SCALARS = {
 }
 
 
-@dataclass(frozen=True)
-class Precision:
-    """By how much estimates may be off: Monte Carlo errors, and what another fit would say.
+@dataclass(frozen=True, eq=False, repr=False)
+class Precision(Document):
+    """By how much estimates at the reference rows may be off."""
 
-    Attributes
-    ----------
-    mean, ends
-        Two Monte Carlo standard errors that 95% of the reference rows don't exceed, in units of the target:
-        of the mean of f, and of the ends of its 90% interval (of probabilities, for classes).
-    noise
-        Posterior mean of the noise's sd in units of the target, with weights that of a row of typical weight;
-        with a transform of the outcome, and of counts, its mean over the reference rows. None for classes.
-    share, error_share
-        Two Monte Carlo standard errors of the mean as a share of the noise's sd of the same row, and of the
-        sd of its prediction's error (the noise's and f's), which 95% of the reference rows don't exceed; None
-        for classes.
-    reproducibility, another_fit
-        Standard error of the means of f by the differences between chains: root mean square over the
-        reference rows, in posterior sds and in units of the target. Half of the means of another fit, with
-        another seed, differ from these by about as much or more. None of one chain.
-    unit
-        Unit that the file of the training rows had beside outcomes; None without one, and of classes.
+    mean: Annotated[
+        float,
+        "Two Monte Carlo standard errors of the mean that 95% of the rows don't exceed, in units of the "
+        "target.",
+    ]
+    ends: Annotated[float, "The same of the ends of 90% credible intervals."]
+    noise: Annotated[
+        float | None,
+        "Posterior mean of the noise's standard deviation in units of the target, with weights that of a "
+        "row of typical weight, with a transform its mean over the rows; null for classes.",
+    ]
+    share: Annotated[
+        float | None,
+        "Two Monte Carlo standard errors of the mean as a share of the noise's standard deviation of the "
+        "same row, which 95% of the rows don't exceed; null for classes.",
+    ]
+    reproducibility: Annotated[
+        float | None,
+        "How far another fit, with another seed, would move means, in posterior standard deviations; null "
+        "for one chain.",
+    ]
+    error_share: Annotated[
+        float | None, "As `share`, of the standard deviation of the prediction's error (the noise's and f's)."
+    ]
+    another_fit: Annotated[float | None, "`reproducibility` in units of the target."]
+    unit: Annotated[str | None, "The unit of the target, where its file had one."]
 
-    """
-
-    mean: float
-    ends: float
-    noise: float | None
-    share: float | None
-    reproducibility: float | None
-    error_share: float | None = None
-    another_fit: float | None = None
-    unit: str | None = None
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.update(means_usable=self.means_usable, text=self.text)
 
     @property
-    def means_usable(self) -> bool:
-        """Whether the error of means matters little: to the error of predictions it adds 1% at most."""
+    def means_usable(self) -> Annotated[bool, "Whether errors of means matter little to predictions."]:
+        """Whether the error of means matters little to the error of predictions: it adds 1% at most."""
         return self.mean <= CLASS_ERROR if self.error_share is None else self.error_share <= ERROR_SHARE
 
-    def sentence(self) -> str:
-        """Say by how much estimates may be off, and how much another fit would differ."""
+    @property
+    def text(self) -> Annotated[str, "The same as a sentence."]:
+        """By how much estimates may be off, and how much another fit would differ, in a sentence."""
         mean, ends = (in_unit(estimate_to_text(each), self.unit) for each in (self.mean, self.ends))
         share = "" if self.share is None else f" ({self.share:.0%} of the noise's standard deviation)"
         off = f"means may be off by {mean}{share}, and ends of 90% credible intervals by {ends}"
@@ -84,10 +87,6 @@ class Precision:
             return usual
         moved = f"{self.reproducibility:.2g} of their posterior sd"
         return f"{usual} Another fit would move means by about {moved}."
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the figures, whether means are usable, and the sentence."""
-        return asdict(self) | {"means_usable": self.means_usable, "text": self.sentence()}
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,8 +109,7 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values, reasons as sentences and as codes; undefined figures are None."""
-        precision = self.precision and self.precision.to_json()
-        return asdict(self) | {"precision": precision} | reasons_to_json(self.reasons)
+        return vars(self) | reasons_to_json(self.reasons)
 
     def use(
         self, scores: Mapping[str, Any] | None = None, calibration: Mapping[str, Any] | None = None
@@ -124,7 +122,7 @@ class Summary:
             f"{self.verdict.replace('_', ' ')}: {counted(self.chains, 'chain')} of {self.draws} draws",
             f"  {self.use().text}",
             *(f"  {reason}" for reason in self.reasons),
-            *([f"  {self.precision.sentence()}"] if self.precision else []),
+            *([f"  {self.precision.text}"] if self.precision else []),
             f"  {self.advice}",
             *([CONTINUE.format(draws=self.draws)] if self.verdict == "not_converged" else []),
             "",
@@ -285,7 +283,7 @@ def _precision(agreement: Agreement, f: Floats, noise: Floats | None) -> Precisi
         return None
     if agreement.reproducibility is not None:
         another = float(np.sqrt(np.mean((agreement.reproducibility * sd) ** 2)))
-    return Precision(*figures, agreement.pooled_error, of_error, another)
+    return Precision(*figures, agreement.pooled_error, of_error, another, unit=None)
 
 
 def _figures_of(agreement: Agreement) -> dict[str, float | int | None]:

@@ -8,11 +8,19 @@ so that a page, a card, a terminal and a program are told the same of models of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 from sampler.data.scalars import estimate_to_text, in_unit, number_to_text
-from sampler.posterior.verdict.intervals import LEVEL, WORDS, OfIntervals, judged, made_to_hold
+from sampler.posterior.protocol import Document
+from sampler.posterior.verdict.intervals import (
+    LEVEL,
+    WORDS,
+    OfIntervals,
+    RefusedQuarter,
+    judged,
+    made_to_hold,
+)
 from sampler.posterior.verdict.reasons import Verdict
 
 # Two standard errors of a mean beside the sd of its row's error: one is an eighth of it, and raises the error
@@ -45,109 +53,72 @@ CHAINS: dict[Verdict, tuple[str, str, str]] = {  # with a figure, without one, a
 }
 
 
-@dataclass(frozen=True)
-class ChainAgreement:
-    """Agreement of the chains: the verdict, and by how much means and interval ends may be off.
-
-    Attributes
-    ----------
-    verdict
-        The verdict on the chains.
-    mean, ends
-        Two Monte Carlo standard errors that 95% of the rows don't exceed, in the unit of the outcome (of
-        classes as probabilities); None where they are unknown.
-    noise_share
-        That of means as a share of the noise's sd; None where there is none.
-
-    """
+@dataclass(frozen=True, eq=False, repr=False)
+class ChainAgreement(Document):
+    """Agreement of the chains, and by how much figures may be off."""
 
     verdict: Verdict
-    mean: float | None
-    ends: float | None
-    noise_share: float | None
+    mean: Annotated[
+        float | None,
+        "Two Monte Carlo standard errors of means that 95% of the rows don't exceed, in the unit of the "
+        "outcome (of classes as probabilities); null where they are unknown.",
+    ]
+    ends: Annotated[float | None, "The same of the ends of 90% credible intervals."]
+    noise_share: Annotated[float | None, "`mean` as a share of the noise's standard deviation."]
 
 
-@dataclass(frozen=True)
-class HeldOutIntervals:
-    """Predictive intervals by held-out rows.
+@dataclass(frozen=True, eq=False, repr=False)
+class HeldOutIntervals(Document):
+    """Predictive intervals by held-out rows."""
 
-    Attributes
-    ----------
-    verdict
-        "held", "not_held", "unknown" with too few rows, or "made_to_hold" where the rows calibrated.
-    rows
-        Number of held-out rows.
-    level
-        Level of the intervals.
-    inside, lower, upper
-        Share of the outcomes inside, and its 95% interval; None where it wasn't measured.
-    refused
-        Quarters of the rows in which the intervals fail, though others hold (`intervals.judged`).
-
-    """
-
-    verdict: Literal["held", "not_held", "unknown", "made_to_hold"]
+    verdict: Annotated[
+        Literal["held", "not_held", "unknown", "made_to_hold"],
+        "unknown: too few rows; made_to_hold: all of them calibrate.",
+    ]
     rows: int
     level: float
-    inside: float | None
-    lower: float | None
+    inside: Annotated[float | None, "The share of outcomes inside; null where it wasn't measured."]
+    lower: Annotated[float | None, "That share's 95% interval."]
     upper: float | None
-    refused: list[dict[str, Any]]
+    refused: Annotated[
+        list[RefusedQuarter], "Quarters of the rows where the intervals fail, though others hold."
+    ]
 
 
-@dataclass(frozen=True)
-class AnotherFit:
-    """Difference from another fit of the same request with another seed, by the chains of this one.
+@dataclass(frozen=True, eq=False, repr=False)
+class AnotherFit(Document):
+    """Difference from another fit of the same request with another seed, as the chains tell it."""
 
-    Attributes
-    ----------
-    moves
-        By how much predictions would move: root mean square over rows, in the unit of the outcome; None of
-        models of earlier versions.
-    sds
-        The same in posterior standard deviations.
-
-    """
-
-    moves: float | None
-    sds: float
+    moves: Annotated[
+        float | None,
+        "What predictions would move by, in the unit of the outcome: root mean square over rows.",
+    ]
+    sds: Annotated[float, "The same in posterior standard deviations."]
 
 
-@dataclass(frozen=True, repr=False)
-class Use:
-    """Uses of a fit: answers to three questions, and what they allow.
-
-    Attributes
-    ----------
-    predictions
-        "usable" or "not_yet".
-    intervals
-        Their predictive intervals: "usable" where held-out rows say so, but for the quarters that these
-        refuse (`held_out.refused`), "made_to_hold" where they calibrate, "unchecked" without enough of them,
-        "not_usable" where they say otherwise.
-    credible
-        Credible intervals and effects: "usable", "roughly" or "not_yet".
-    chains, held_out, another_fit
-        The answers; the second is None where no row was held out, the last where one chain can't tell.
-    unit
-        Unit of the figures, where the file of the training rows had one.
-    text
-        All of it in sentences.
-
-    """
+@dataclass(frozen=True, eq=False, repr=False)
+class Use(Document):
+    """Uses of a model, by three questions answered apart."""
 
     predictions: OfPredictions
-    intervals: OfIntervals
-    credible: OfCredible
-    chains: ChainAgreement
-    held_out: HeldOutIntervals | None
-    another_fit: AnotherFit | None
-    unit: str | None
-    text: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as JSON values."""
-        return asdict(self)
+    intervals: Annotated[
+        OfIntervals,
+        "Intervals of 90% for new outcomes: usable where held-out rows say so, but for the quarters in "
+        "`held_out.refused`; made_to_hold where such rows calibrate them (with `calibrate` those with "
+        "interval=calibrated); unchecked without enough rows, not_usable where these, or reported outcomes, "
+        "say otherwise.",
+    ]
+    credible: Annotated[OfCredible, "Credible intervals and effects."]
+    chains: Annotated[ChainAgreement, "Do the chains agree?"]
+    held_out: Annotated[
+        HeldOutIntervals | None,
+        "Do held-out rows say that predictive intervals hold? null: none was held out.",
+    ]
+    another_fit: Annotated[
+        AnotherFit | None, "Would another fit say the same? null where one chain can't tell."
+    ]
+    unit: Annotated[str | None, "The unit of the outcome, where its file had one."]
+    text: Annotated[str, "All of it in sentences."]
 
     def __str__(self) -> str:
         return self.text

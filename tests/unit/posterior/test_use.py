@@ -59,7 +59,7 @@ def test_chains_that_differ_leave_predictions_and_intervals_usable():
     assert use.chains.mean == FIGURES["mean"]
     assert use.held_out.rows == 412
     assert (use.another_fit.moves, use.another_fit.sds) == (0.18, 0.31)
-    assert use.to_json()["held_out"]["inside"] == 0.9
+    assert use["held_out"]["inside"] == 0.9
     assert str(use) == use.text
 
 
@@ -161,7 +161,7 @@ def test_a_posterior_says_it_in_the_unit_of_the_outcome():
     assert one.use(scored).held_out.rows == 60
     of_sds = np.sqrt(np.mean(one.sample(X).var(axis=(0, 1))))
     assert a.another_fit == pytest.approx(a.reproducibility * of_sds, rel=0.5)
-    assert replace(a, unit="k$").sentence().count("k$") == 2
+    assert replace(a, unit="k$").text.count("k$") == 2
 
 
 def test_errors_of_expected_counts_are_beside_the_counts_own_spread():
