@@ -37,6 +37,8 @@ class ReadOptions(TypedDict, total=False):
     encoding: str  # utf-8, windows-1252, ...
     decimal: Literal["point", "comma"]
     header: bool  # whether the first row names the columns
+    header_line: int  # below a title
+    totals: Literal["keep", "leave-out"]  # of a last row that sums the others
     sheet: str  # of a workbook, by name or number
     dates: Literal["day-first", "month-first"]  # the order in 1/2/2026
     missing: Sequence[str]  # spellings of a missing value, instead of the usual ones

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.services import datasets
 from app.services.readers.encodings import check_encoding
-from app.services.readers.options import Format, Options, Quote
+from app.services.readers.options import Format, Options, Quote, Totals
 from sampler.host.data import DateOrder, Decimal, Separator
 
 # Content types of files with their formats; None: detected from the signature.
@@ -49,6 +49,12 @@ class ReadingQuery(BaseModel):
         None, description="The decimal sign; the other sign may then separate thousands."
     )
     header: bool | None = Field(None, description="Whether the first row names the columns.")
+    header_line: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, description="The line (of a workbook, the row) of the header, below a title."
+    )
+    totals: Totals | None = Field(
+        None, description="Whether a last row that sums the others is kept, as it is by default, or left out."
+    )
     sheet: OptionText | None = Field(
         None, description="The sheet of a workbook, by its name or number; the first one with a table."
     )
@@ -68,6 +74,8 @@ class ReadingQuery(BaseModel):
             encoding=None if self.encoding is None else check_encoding(self.encoding),
             decimal=self.decimal,
             header=self.header,
+            header_line=self.header_line,
+            totals=self.totals,
             sheet=self.sheet,
             dates=self.dates,
             missing=None if self.missing is None else tuple(self.missing),

@@ -53,6 +53,7 @@ class Dialect:
     labels: bool = False
     unnamed: frozenset[int] = frozenset()
     doubt: str = ""  # on a comment above, which may be the header
+    title: str = ""  # above the header, which is left out
 
     @property
     def is_plain(self) -> bool:
@@ -92,7 +93,13 @@ def sniff(sample: bytes, options: Options, *, whole: bool) -> Dialect:
         raise UnusableDataError(EMPTY)
     options = replace(options, separator=options.separator or beginning.separator)
     dialect, rows = _best(text, options, whole=whole)
-    dialect = replace(dialect, offset=beginning.offset, line=beginning.line, doubt=beginning.doubt)
+    offset, line, above = beginning.offset, beginning.line, 0
+    if options.header_line is None and (above := titles(rows, options)):
+        lines, title = _lines(text, dialect, above)
+        rows, line = rows[above:], line + len(lines)
+        offset += len("".join(lines).encode())
+        dialect = replace(dialect, title=title)
+    dialect = replace(dialect, offset=offset, line=line, doubt=beginning.doubt)
     if options.header is False:
         width = max(len(row) for row in rows)
         _check_width(width)
@@ -124,6 +131,8 @@ def titles(rows: list[list[str]], options: Options, merged: float = math.inf) ->
     usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
     above = next((at for at, cells in enumerate(filled) if 2 * len({*cells}) > usual), 0)
     above = int(min(above, merged))
+    if filled and {*options.known} & {*filled[0]}:
+        return 0
     starts = all(row[0].strip() for row, cells in zip(rows[:above], filled, strict=False) if cells)
     header = filled[above] if filled else []
     names = {*options.known, *options.kinds}
@@ -132,7 +141,7 @@ def titles(rows: list[list[str]], options: Options, merged: float = math.inf) ->
         or names & {*header}
         or (5 * len(header) >= 4 * usual and not any(map(_is_value, header)))
     )
-    return above if starts and (is_header or options.header is False) else 0
+    return above if above + 1 < len(rows) and starts and (is_header or options.header is False) else 0
 
 
 @dataclass(frozen=True)
@@ -146,8 +155,21 @@ class _Beginning:
     doubt: str = ""
 
 
+def _lines(text: str, dialect: Dialect, rows: int) -> tuple[list[str], str]:
+    """Return the lines of the first rows and the blank ones after them, and the first cell."""
+    lines = io.StringIO(text, newline="").readlines()
+    read = reader(lines_of(lines, dialect), dialect)
+    first, *_ = islice(
+        filter(None, read), rows + 1
+    )  # and the row after them, so that blank lines are above it
+    return lines[: read.line_num - 1], next(filter(None, map(str.strip, first)))
+
+
 def _beginning(text: str, options: Options, *, whole: bool) -> _Beginning:
-    """Find where the table begins: below blank lines, a `sep=` line and comments."""
+    """Find where the table begins: in the line asked for, or below blank lines, `sep=` and comments."""
+    if options.header_line is not None:
+        above = "".join(io.StringIO(text, newline="").readlines()[: options.header_line - 1])
+        return _Beginning(len(above), len(above.encode()), options.header_line)
     blank = re.match(r"(?:[ \t]*\r?\n|[ \t]*\r)*", text)
     skipped = blank.end() if blank else 0
     separator, doubt = None, ""
@@ -214,12 +236,14 @@ def _best(text: str, options: Options, *, whole: bool) -> tuple[Dialect, list[li
     best: tuple[tuple[float | bool, ...], Dialect, list[list[str]]] | None = None
     for rank, dialect in enumerate(_candidates(text, options)):
         rows, well_quoted = _rows(text, dialect, whole=whole)
-        alike, exact = _alike(rows)
+        above = titles(rows, options) if options.header_line is None else 0
+        table = rows[above:]
+        alike, exact = _alike(table)
         is_blank = dialect.separator == " " and options.separator is None
-        if is_blank and (alike < 1 or len(rows) < 2):
+        if is_blank and (alike < 1 or len(rows) < 2 or above):
             continue  # prose has spaces too
         # The share is rounded, since small differences say little.
-        score = (round(alike, 1), well_quoted, exact, 0 if is_blank else len(rows[0]), -rank)
+        score = (round(alike, 1), well_quoted, -above, exact, 0 if is_blank else len(table[0]), -rank)
         if best is None or score > best[0]:
             best = (score, dialect, rows)
     assert best is not None
@@ -350,7 +374,8 @@ def _check_header(names: Sequence[str], rows: list[list[str]], line: int, known:
         row = next(number for number, row in enumerate(rows) if len(row) == width)
         raise UnusableDataError(
             f"The table seems to begin below line {line}: line {line} holds one value, but rows from row "
-            f"{row + 1} of the file on have {width}. Remove the lines above the header."
+            f"{row + 1} of the file on have {width}. Name the line of the header (?header_line=...), or "
+            "remove what is above it."
         )
 
 

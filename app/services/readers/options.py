@@ -8,6 +8,7 @@ from sampler.host.data import LONGEST_NAME, DateOrder, Decimal, FileDialect, Sep
 Quote = Literal["double", "single", "none"]
 Format = Literal["csv", "parquet", "arrow", "xlsx", "xlsb", "xls", "ods", "json"]
 WORKBOOKS = ("xlsx", "xlsb", "xls", "ods")
+Totals = Literal["keep", "leave-out"]
 KINDS = ("number", "boolean", "date", "category", "text")
 CHARACTERS: dict[str, str] = dict(zip(get_args(Separator), ",;\t| ", strict=True))
 QUOTES: dict[str, str] = {"double": '"', "single": "'"}
@@ -35,7 +36,9 @@ class Options:
     encoding: str | None = None
     decimal: Decimal | None = None
     header: bool | None = None
+    header_line: int | None = None
     sheet: str | None = None
+    totals: Totals | None = None
     dates: DateOrder | None = None
     missing: tuple[str, ...] | None = None
     kinds: dict[str, str] = field(default_factory=dict)

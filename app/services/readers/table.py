@@ -1,5 +1,6 @@
 """From a file to typed columns, with a report of how it was read."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,13 @@ FORMATS = {
 OF_TEXT = {"separator": "separator", "quote": "quoting", "encoding": "encoding"}
 OF_TABLES = {"header": "header", "sheet": "sheets"}
 OF_MODEL = {"decimal": "decimal sign", "dates": "order of dates", "missing": "missing values"}
+LABELS = 3  # columns in which the label of totals may stand
+FEWEST_ABOVE_TOTALS = 3
+TOTALS = re.compile(
+    r"^\s*((grand|sub|sum)[ -]?)?totals?\b"
+    r"|^\s*(sum(me)?|gesamt(summe)?|insgesamt|totale?|totaal|somme|suma)\s*:?\s*$",
+    re.IGNORECASE,
+)
 WORDS = {"semicolon": "semicolons", "comma": "commas", "tab": "tabs", "bar": "bars", "space": "spaces"}
 
 
@@ -70,11 +78,12 @@ class ReadTable:
     read_as: dict[str, Any]
     dialect: Dialect | None = None
     warnings: list[str] = field(default_factory=list)
+    leaves_out_totals: bool = False
 
     @property
     def num_rows(self) -> int:
-        """Number of rows without the header."""
-        return self.spool.num_rows
+        """Number of rows without the header and without totals that are left out."""
+        return self.spool.num_rows - self.leaves_out_totals
 
     def columns(self) -> Iterator[ReadColumn]:
         """Yield the columns, not always in order; row labels are left out.
@@ -93,8 +102,8 @@ class ReadTable:
         typing = Typing(self.options, self.read_as.get("separator"))
         later: list[int] = []
         for last in (False, True):
-            for index, text in self.spool.columns(None if not last else later):
-                name = self.spool.names[index]
+            for index, cells in self.spool.columns(None if not last else later):
+                name, text = self.spool.names[index], cells.slice(0, self.num_rows)
                 typed = self._typed(typing, name, text, last=last)
                 if typed is None:
                     later.append(index)
@@ -231,7 +240,34 @@ def _opened(file: BinaryIO, options: Options, limits: ReaderLimits, scratch: Scr
         raise UnusableDataError(f"This is not a {title}: it has another signature.")
     read_as: dict[str, Any] = {"format": kind, "compression": compression}
     read = _of_text if kind == "csv" else _of_cells
-    return read(plain, options, limits, scratch, read_as)
+    table = read(plain, options, limits, scratch, read_as)
+    if table.dialect is not None and table.dialect.title:
+        line = table.dialect.line
+        table.warnings.append(
+            f"{table.dialect.title[:60]!r} and all else above line {line} is left out as a title: the header "
+            f"is line {line}. Name another if it is not (?header_line=...)"
+        )
+    _look_for_totals(table)
+    return table
+
+
+def _look_for_totals(table: ReadTable) -> None:
+    """Tell of a last row that seems to sum the others, and leave it out if that is asked for."""
+    spool = table.spool
+    texts = [at for at, type_ in enumerate(spool.schema.types) if pa.types.is_string(type_)][:LABELS]
+    if spool.num_rows < FEWEST_ABOVE_TOTALS or not texts or table.options.known:
+        return
+    cells = [column[-1].as_py() or "" for _, column in spool.columns(texts)]
+    if (label := next((cell for cell in cells if TOTALS.match(cell)), None)) is None:
+        return
+    table.leaves_out_totals = table.options.totals == "leave-out"
+    if table.options.totals is None:
+        table.warnings.append(
+            f"row {spool.num_rows}, the last, says {label[:40]!r}: if it sums the others, leave it out "
+            "(?totals=leave-out)"
+        )
+    elif table.leaves_out_totals:
+        table.warnings.append(f"row {spool.num_rows}, the last, with totals ({label[:40]!r}) is left out")
 
 
 def _of_cells(

@@ -6,7 +6,7 @@ Cells keep their types, and formulas have their stored values. Cells with errors
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from itertools import islice
 from typing import Any, BinaryIO
@@ -93,7 +93,9 @@ def read_workbook(
             " ".join(" ".join(dict.fromkeys(filter(None, cells))).split())
             for cells in zip(*texts[first : first + levels], strict=True)
         ]
+        above = [cell for row in texts[:first] for cell in row if cell]
         dialect = of_cells(names, texts[first + levels :], options, line=first + levels)
+        dialect = replace(dialect, title=above[0] if above else "")
         body = first + levels if dialect.header else first
         spool, mixed = spooled(
             dialect.names,
@@ -167,6 +169,8 @@ def _header(sheet: _Sheet, sample: list[list[Any]], options: Options) -> tuple[i
     merged = [area[0][0] for area in sheet.areas if area[0][1] > 0 or area[1][0] > area[0][0]]
     texts = [["" if cell == "" else as_text(cell) for cell in row] for row in sample]
     first = titles(texts, options, min(merged, default=math.inf))
+    if options.header_line is not None:
+        first = min(options.header_line, len(sample)) - 1
     while first < len(sample) - 1 and not any(cell != "" for cell in sample[first]):
         first += 1
     if options.header is False:

@@ -171,3 +171,49 @@ def test_files_that_are_no_table_are_refused_with_a_way_on(content, message):
         read(content, fewest=1 if content.startswith((b"[", b"{")) else 2)
     error: ServiceError = refused.value
     assert re.search(message, f"{error} {[fault.detail for fault in error.errors]}")
+
+
+TITLED = [["Sales of 2026", None, None], ["by shop", None, None], [None] * 3, ["shop", "n", "x"]]
+BODY = [["A", 1, 2.5], ["B", 3, 4.5], ["C", 5, 6.5]]
+
+
+def as_csv(sheets: dict[str, list[list]], separator: str = ",", gap: str = "") -> bytes:
+    """Return the first sheet as spreadsheets export it: with all separators, or none after the last cell."""
+    rows = [
+        ["" if cell is None else str(cell).replace(".", "," if separator == ";" else ".") for cell in row]
+        for row in next(iter(sheets.values()))
+    ]
+    lines = [separator.join(row) for row in rows]
+    return "\n".join(line.rstrip(separator) if gap else line for line in lines).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        as_csv,
+        lambda sheets: as_csv(sheets, ";"),
+        lambda sheets: as_csv(sheets, "\t", "none"),
+        lambda sheets: as_csv(sheets, ";", "none"),
+        xlsx,
+        ods,
+    ],
+)
+def test_a_title_is_left_out_and_totals_are_asked_about(write):
+    """Lines above the header are said; a last row of totals too, and is left out where that is asked for."""
+    content = write({"S": [*TITLED, *BODY, ["Total", 9, 13.5]]})
+
+    columns, read_as, warnings, _ = read(content)
+    assert (columns["shop"], read_as["header_line"]) == (["A", "B", "C", "Total"], 4)
+    assert "'Sales of 2026' and all else above line 4 is left out as a title" in warnings[0]
+    assert "row 4, the last, says 'Total': if it sums the others" in warnings[1]
+
+    columns, read_as, warnings, _ = read(content, totals="leave-out", header_line=4)
+    assert columns == {"shop": ["A", "B", "C"], "n": [1, 3, 5], "x": [2.5, 4.5, 6.5]}
+    assert "row 4, the last, with totals ('Total') is left out" in warnings[-1]
+    assert read(write({"S": [TITLED[3], *BODY]}))[2] == []
+
+
+def test_no_word_is_a_date_by_its_prefix():
+    """Only names of months are months."""
+    assert read(b"d,x\n8-Marble-2007,1\n9-Mars-2008,2\n")[0]["d"] == ["8-Marble-2007", "9-Mars-2008"]
+    assert read(b"d,x\n8-March-2007,1\n9-Sept-2008,2\n")[0]["d"][0].month == 3

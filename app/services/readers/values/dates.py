@@ -36,6 +36,12 @@ _SHORT = r"^\d{1,2}[/. -](\d{1,2}|[A-Za-z]{3,9})[/. -]\d{2}$"
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
 
+_WORDS = (
+    r"(?i:jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?"
+    r"|nov(ember)?|dec(ember)?)\.?"
+)
+
+
 def iso(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """Parse ISO 8601 text as timestamp[us], in UTC if it has a zone; None if a cell doesn't parse."""
     if all_match(text, f"{_ISO}$"):
@@ -50,7 +56,7 @@ def iso(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
 def other(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """Parse dates of unambiguous order (year first, or an English month name); else return None."""
     for pattern in (_YEAR_FIRST, *_NAMED):
-        if all_match(text, pattern):
+        if all_match(text, pattern.replace(_MONTH, _WORDS)):
             return _ordered(text, pattern)
     return None
 

@@ -129,7 +129,7 @@ BAD = {
     "too many values": (b"a,b\n1,2\n3,4\n5,6,7\n", [(None, 3)], r"3 values.*2 columns \(line 4\)"),
     "ragged after a quoted line break": (b'a,b\n"1\n2",2\n3\n', [(None, 2)], "1 values"),
     "rows wider than the header": (b"a,b\n5,2,3\n7,3,4\n", [(None, 1)], "3 values"),
-    "a title above the table": (b"Sales\n\na,b\n1,2\n3,4\n5,6\n", [], "below line 1"),
+    "a line above rows without a header": (b"Sales\n\n1,2\n3,4\n5,6\n", [], "below line 1.*header_line"),
     "an open quote": (b'a,b\n1,2\n3,"4\n5,6\n', [("b", 2)], "never closed"),
     "infinite": (b"a,b\n1,2\n3,inf\n5,-Infinity\n", [("b", 2), ("b", 3)], "infinite"),
     "overflowing": (b"a,b\n1,2\n1e999,2\n", [("a", 2)], "infinite"),
