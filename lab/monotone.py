@@ -174,8 +174,8 @@ def simulated(rows: int, count: int) -> None:
         "none": {},
         "the three": {"monotone": three},
         "all five": {"monotone": five},
-        "the three, columns alike": {"monotone": three, "prior": {"sparse": False}},
-        "all five, columns alike": {"monotone": five, "prior": {"sparse": False}},
+        "the three, columns equally likely": {"monotone": three, "prior": {"sparse": False}},
+        "all five, columns equally likely": {"monotone": five, "prior": {"sparse": False}},
         "all five, alike, 200 trees": {"monotone": five, "num_trees": 200, "prior": {"sparse": False}},
         "x1 falls": {"monotone": {"x1": DOWN}},
     }

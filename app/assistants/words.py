@@ -76,7 +76,7 @@ def _column(column: dict[str, Any]) -> str:
 def verdict_words(verdict: str | None, use: dict[str, Any] | None) -> str:
     """Return in one line what intervals may be used for."""
     intervals = (use or {}).get("intervals", "unchecked")
-    chains = VERDICTS.get(verdict or "", "not judged yet: don't use intervals")
+    chains = VERDICTS.get(verdict or "", "no verdict yet: don't use intervals")
     if verdict == "not_converged":
         return f"Verdict: {COVERED if intervals == 'usable' else chains}."
     refused = [each["where"] for each in ((use or {}).get("held_out") or {}).get("refused", ())]

@@ -101,8 +101,8 @@ PRIOR: dict[str, Setting] = {
         form=FormField(
             "Columns' shares",
             "Hyperpriors",
-            "all alike; drawn with monotone features",
-            choices=(("true", "sparse"), ("false", "all alike")),
+            "all equally likely; drawn with monotone features",
+            choices=(("true", "sparse"), ("false", "all equally likely")),
         ),
     ),
     "sparse_a": Setting(

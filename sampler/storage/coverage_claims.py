@@ -52,7 +52,7 @@ def claim_of(basis: Basis, level: float, inside: NDArray[np.bool_]) -> str:
     if basis.kind == "folds":
         return (
             f"Estimated: about {level:.4g} of new rows like the {basis.rows} training rows fall inside "
-            f"these {noun}, judged by fits that had not seen the rows. {NO_GUARANTEE}"
+            f"these {noun}, measured by fits that had not seen the rows. {NO_GUARANTEE}"
         )
     if basis.since_change:
         return (
@@ -103,7 +103,7 @@ def claim_of_totals(groups: str, count: int, level: float, *, exact: bool) -> st
     if not exact:
         return (
             f"Estimated: about {level:.4g} of the totals of new values of {groups} fall inside these "
-            f"intervals, judged by fits without them ({count} values). {NO_GUARANTEE}"
+            f"intervals, measured by fits without them ({count} values). {NO_GUARANTEE}"
         )
     return (
         f"Of the totals of new values of {groups}, at least {level:.4g} fall inside these intervals on "
@@ -119,7 +119,7 @@ def _of_new_groups(basis: Basis, level: float, noun: str, inside: NDArray[np.boo
     if basis.kind == "folds":
         return (
             f"Estimated: about {level:.4g} of the rows of a new value of {groups} fall inside these {noun}, "
-            f"judged by fits without it ({basis.count} values). {NO_GUARANTEE}{by_row}"
+            f"measured by fits without it ({basis.count} values). {NO_GUARANTEE}{by_row}"
         )
     if basis.since_change:
         return (

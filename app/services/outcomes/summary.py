@@ -81,7 +81,7 @@ class OutcomesView:
     target: str
     intervals: Annotated[
         Literal["predictive", "calibrated", "sets"],
-        Field(description="Which intervals are judged: calibrated ones where the model has them."),
+        Field(description="Intervals that are checked: calibrated ones where the model has them."),
     ]
     rows: Annotated[int, Field(description="All outcomes; the verdict rests on those of the present era.")]
     verdict: Annotated[

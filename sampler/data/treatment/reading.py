@@ -168,7 +168,7 @@ def check_overlap(
         DataProblem(
             schema.columns[place].name,
             None,
-            f"it tells which {what} {name}: no two rows alike were treated differently, so "
+            f"it tells which {what} {name}: no two rows with equal values were treated differently, so "
             "its effect can't be told from that of this column; "
             f"{_as_groups(schema.columns[place], values[0], treated, settings)}leave the column out if it is "
             "the treatment under another name",

@@ -408,11 +408,11 @@ def _reason(
 def _too_few(rows: int, once: CountedOnce | None = None) -> str:
     if once is not None and rows:
         return (
-            f"Outcomes of {once.number} {once.what} are too few to judge the intervals by: "
+            f"Outcomes of {once.number} {once.what} are too few to check the intervals: "
             f"{once.fewest} are needed.{_waiting(once)}"
         )
     reason = (
-        "There are no outcomes yet" if not rows else f"{rows} outcomes are too few to judge the intervals by"
+        "There are no outcomes yet" if not rows else f"{rows} outcomes are too few to check the intervals"
     )
     return f"{reason}: {FEWEST_ROWS} are needed."
 

@@ -286,7 +286,7 @@ def what_must_hold(target: str, assignment: str, dose: bool) -> str:
         reason, alike = "the dose", "had different doses"
     return (
         f"These are effects only if the features tell of every reason for {reason} that also matters to "
-        f"{target}, none of them is a consequence of the treatment, rows alike {alike}, "
+        f"{target}, none of them is a consequence of the treatment, rows with equal features {alike}, "
         f"and the treatment of one row doesn't change {target} of another: no data can show that."
     )
 

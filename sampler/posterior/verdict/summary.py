@@ -27,7 +27,9 @@ from sampler.posterior.verdict.agreement import (
 from sampler.posterior.verdict.reasons import Reason, Verdict, defined, reasons_to_json
 from sampler.posterior.verdict.use import CLASS_ERROR, ERROR_SHARE, Use, use_of
 
-CONTINUE = "  posterior.extend({draws}) goes on with these chains and returns the longer fit, judged anew."
+CONTINUE = (
+    "  posterior.extend({draws}) goes on with these chains and returns the longer fit, verdict included."
+)
 OF_SCALARS = {
     "rhat": rhat_ess.rhat,
     "ess_bulk": rhat_ess.ess_bulk,

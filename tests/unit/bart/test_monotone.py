@@ -63,7 +63,7 @@ BESIDE = {
     "noise by row, heavy tails": {"noise": "t-forest"},
     "noise by row, logarithm": {"noise": "forest", "transform": "log"},
     "noise by row, power": {"noise": "forest", "transform": "yeo-johnson"},
-    "columns alike": {"prior": {"sparse": False}},
+    "columns equally likely": {"prior": {"sparse": False}},
     "two classes": {"family": "probit"},
 }
 

@@ -441,8 +441,7 @@ def test_new_groups_count_once(client, settings):
     ).json()
     assert (answer["verdict"], answer["warnings"]) == ("too_few", [])
     assert (
-        "Outcomes of 3 groups of subject are too few to judge the intervals by: 30 are needed."
-        in answer["text"]
+        "Outcomes of 3 groups of subject are too few to check the intervals: 30 are needed." in answer["text"]
     )
     answer = report(client, rows_of(80, shift=9.0, subject=lambda i: f"now{i % 40}")).json()
     assert answer["verdict"] == "too_few"
@@ -483,7 +482,5 @@ def test_weeks_count_once_where_new_rows_are_later(client, settings, monkeypatch
         sent = rows_of(9, seed=week, when=lambda _, at=at: at)
         answer = report(client, sent, at="when").json()
         if week == 5:
-            assert (
-                "Outcomes of 5 weeks are too few to judge the intervals by: 8 are needed." in answer["text"]
-            )
+            assert "Outcomes of 5 weeks are too few to check the intervals: 8 are needed." in answer["text"]
     assert answer["text"].endswith("Each of 9 weeks counts once. 9 outcomes are not counted yet.")
