@@ -85,10 +85,11 @@ def recalibrate(
 ) -> Recalibrating:
     """Recalibrate a law by held-out rows, and by rows of its fit as if these were left out; see `why_not`.
 
+    A law that is recalibrated stays so: answers by its first draws don't change when there are more.
     `before` is called before each batch of rows.
     """
-    reason, by = why_not(law, len(held.y), declared=declared, several=several), None
-    if reason is None:
+    reason, by = why_not(law, len(held.y), declared=declared, several=several), law.recalibration
+    if reason is None and by is None:
         known = finite_numbers(training.outcome)
         some = LabelledRows.of(law, training.take(spaced(training.num_rows, MOST_TRAINING)))
         by = recalibration_of(law, held, some, (float(known.min()), float(known.max())), before)

@@ -203,7 +203,7 @@ class SetSums:
         def steps(rows: Coded) -> Floats:
             mean = law.mean_of(rows, chosen)
             if self.request.predictive and self.law.recalibration is not None:
-                mean = mean + self.law.added_to_mean(rows)
+                mean = mean + self.law.added_to_mean(rows, chosen)
             mean = mean if mean.ndim == 3 else mean[:, :, None]
             return (mean - offset) / unit
 

@@ -174,8 +174,8 @@ class Law:
         """Parts that add to f, or to what is not known of it."""
         return [part for part in self.parts if not part.wraps]
 
-    def added_to_mean(self, coded: Coded) -> Floats | float:  # noqa: ARG002
-        """Return what a recalibration adds to the outcome's mean at rows, float64 [row]; 0 without one."""
+    def added_to_mean(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats | float:  # noqa: ARG002
+        """Return what a recalibration adds to the mean by chosen draws at rows [row]; 0 without one."""
         return 0.0
 
     @property

@@ -160,7 +160,7 @@ class NormalLaw(Law):
         law = predictive_of(self, coded, weights, num_draws)
         if (by := self.recalibration) is None:
             return law
-        return RecalibratedPredictive(law, by, *self._scale_and_table(by, coded, weights))
+        return RecalibratedPredictive(law, by, *self._scale_and_table(by, coded, weights, num_draws))
 
     def sample_outcomes(
         self, coded: Coded, weights: Floats | None, chosen: NDArray[np.int64], rng: np.random.Generator
@@ -169,33 +169,38 @@ class NormalLaw(Law):
         y = sample_outcomes(self, coded, weights, chosen, rng)
         if (by := self.recalibration) is None:
             return y
-        scale, table = self._scale_and_table(by, coded, weights)
+        scale, table = self._scale_and_table(by, coded, weights, self._used(chosen))
         return np.asarray(table.changed(by, scale, y.T).T)
 
     def given_draws(self, coded: Coded, weights: Floats | None) -> Predictive:
         """Make the distribution of the outcomes of rows in each draw, before any recalibration."""
         return predictive_of(self, coded, weights)
 
-    def moments(self, coded: Coded) -> tuple[Floats, Floats]:
+    def moments(self, coded: Coded, num_draws: int | None = None) -> tuple[Floats, Floats]:
         """Compute mean and sd of an outcome of weight 1 by the draws, before any recalibration, [row]."""
         figures = IntervalFigures((coded.num_rows,), Request((), (), "predictive"))
         with np.errstate(over="ignore", invalid="ignore"):  # beyond the largest float they are infinite
-            self.before_recalibration.fill(figures, coded, None)
+            self.before_recalibration.fill(figures, coded, num_draws)
         return figures.mean, figures.sd
 
-    def added_to_mean(self, coded: Coded) -> Floats | float:
+    def added_to_mean(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats | float:
         """Return what a recalibration adds to the outcome's mean at rows; see `Law.added_to_mean`."""
         if (by := self.recalibration) is None:
             return 0.0
-        scale, table = self._scale_and_table(by, coded, None)
-        return table.moments(by, scale)[0] - self.moments(coded)[0]
+        used = self._used(chosen)
+        scale, table = self._scale_and_table(by, coded, None, used)
+        return table.moments(by, scale)[0] - self.moments(coded, used)[0]
+
+    def _used(self, chosen: NDArray[np.int64]) -> int:
+        """Return how many draws of each chain chosen ones are of, so that more draws later change nothing."""
+        return int(self.draws.places(chosen)[1].max()) + 1
 
     def _scale_and_table(
-        self, by: Recalibration, coded: Coded, weights: Floats | None
+        self, by: Recalibration, coded: Coded, weights: Floats | None, num_draws: int | None
     ) -> tuple[Floats, ScoreTable]:
         """Return s of each row, and their quantiles before the recalibration by normal score."""
-        mean, sd = self.moments(coded)
-        chosen = self.draws.choose(None)[0]
+        mean, sd = self.moments(coded, num_draws)
+        chosen = self.draws.choose(num_draws)[0]
         chosen = chosen[:: max(1, len(chosen) // SOME_DRAWS)]
         places, shape = self.draws.places(chosen), self.draws.shape
         f, noise = self.f_of(coded, chosen).T, self.noise_of(coded, chosen).T

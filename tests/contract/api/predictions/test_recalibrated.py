@@ -26,7 +26,7 @@ def fit(client, settings, rows, **more):
 
 
 def test_held_out_rows_make_intervals_hold(client, settings):
-    """A fit says so, its file, its page, its batches and totals answer alike, and an extension anew."""
+    """A fit says so, its file, its page, its draws and totals answer alike, and an extension keeps it."""
     model = fit(client, settings, 600, name="mine", calibrate="holdout")
     held = model["holdout"]
     assert held["recalibration"]["rows"] == 300
@@ -59,8 +59,17 @@ def test_held_out_rows_make_intervals_hold(client, settings):
     assert client.post("/models/mine/extend", json={"num_draws": 10}).status_code == 202
     run_units(settings)
     more = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
-    assert more.law.recalibration.draws == 50
-    assert more.law.recalibration.to_json() != posterior.law.recalibration.to_json()
+    assert more.num_draws == 50
+    assert more.law.recalibration.to_json() == posterior.law.recalibration.to_json()
+    assert client.get("/models/mine").json()["holdout"]["recalibration"] == held["recalibration"]
+    earlier = client.post("/models/mine/predict", json=NEW | {"draws": 40}).json()
+    assert (earlier["mean"], earlier["intervals"]) == (answer["mean"], answer["intervals"])
+    rows = NEW["rows"]
+    for each in (posterior, more):
+        np.testing.assert_array_equal(
+            each.sample_predictive(rows, num_draws=20), posterior.sample_predictive(rows, num_draws=20)
+        )
+        assert each.aggregate(rows, num_draws=40).mean == posterior.aggregate(rows, num_draws=40).mean
 
 
 def test_of_many_held_out_rows_half_judge(client, settings):
