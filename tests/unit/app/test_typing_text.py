@@ -312,3 +312,26 @@ def test_times_as_databases_and_spreadsheets_write_them(cells, times, note):
         expected = [None if each is None else datetime.fromisoformat(each) for each in times]
         assert values.to_pylist() == expected
         assert bool(said) == bool(note)
+
+
+NUMBERED = {
+    "20240131": ("x", "a day as yyyymmdd", datetime.fromisoformat("2024-01-31")),
+    "1706659200": ("x", "seconds since 1970", datetime.fromisoformat("2024-01-31")),
+    "1706659200000": ("x", "milliseconds since 1970", datetime.fromisoformat("2024-01-31")),
+    "2024-W05": ("x", "a week", datetime.fromisoformat("2024-01-29")),
+    "45322": ("date", "a day number of a spreadsheet", datetime.fromisoformat("2024-01-31")),
+}
+
+
+@pytest.mark.parametrize("cell", NUMBERED)
+def test_times_that_are_written_as_numbers_are_hinted_at_and_read_on_demand(cell):
+    """Such a column says what it may be, and the kind date reads it; a day that isn't is refused."""
+    name, form, day = NUMBERED[cell]
+
+    for cells in ([cell, cell], [cell, None]):
+        note = typed({name: cells})[0][name][1]
+        assert f"looks like {form}" in note
+        assert f"?kind={name}:date" in note
+        assert values({name: cells}, kinds={name: "date"})[name] == [day, None if cells[1] is None else day]
+    assert typed({"x": ["45322", "45323"]})[0]["x"][1] == ""
+    assert typed({"x": ["20240231"]}, kinds={"x": "date"})[1].faults

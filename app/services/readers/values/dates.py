@@ -6,6 +6,7 @@ digits. Times are read to the microsecond, a month ("2026-01") as its first day.
 """
 
 import re
+from datetime import date
 from typing import Literal
 
 import pyarrow as pa
@@ -59,6 +60,48 @@ def other(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
         if all_match(text, pattern.replace(_MONTH, _WORDS)):
             return _ordered(text, pattern)
     return None
+
+
+_NUMBERED = {
+    "a day as yyyymmdd": r"^(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$",
+    "seconds since 1970": r"^1\d{9}$",
+    "milliseconds since 1970": r"^1\d{12}$",
+    "a week, as its Monday": r"^\d{4}-?W(0[1-9]|[1-4]\d|5[0-3])$",
+    "a day number of a spreadsheet": r"^[2-6]\d{4}(\.\d+)?$",
+}
+_FIRST_DAY = 25_569  # number in spreadsheets of the first day of 1970
+
+
+def form_of_numbers(text: pa.ChunkedArray) -> str | None:
+    """Name the form in which all cells may be times, written as numbers or weeks; None without one."""
+    present = text.drop_null()
+    if not len(present):
+        return None
+    return next((form for form, pattern in _NUMBERED.items() if all_match(present, pattern)), None)
+
+
+def from_numbers(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Parse times that are written as numbers or as weeks ("2024-W05"); None if a cell doesn't parse."""
+    form, us = form_of_numbers(text), pa.timestamp("us")
+    if form is None:
+        return None
+    if form.startswith("a week"):
+        plain = pc.replace_substring(text, "-", "")
+        try:
+            days = [
+                cell and date.fromisocalendar(int(cell[:4]), int(cell[5:]), 1) for cell in plain.to_pylist()
+            ]
+        except ValueError:
+            return None
+        return pa.chunked_array([pa.array(days, pa.date32()).cast(us)])
+    if form.startswith("a day as"):
+        days = pc.strptime(text, "%Y%m%d", "us", error_is_null=True)
+        again = pc.equal(pc.strftime(days, "%Y%m%d"), text)  # 20260231 would be a day of March
+        return days if days.null_count == text.null_count and pc.all(again, min_count=0).as_py() else None
+    if form.startswith("a day number"):
+        days = pc.subtract(pc.cast(text, pa.float64()), _FIRST_DAY)
+        return pc.cast(pc.cast(pc.round(pc.multiply(days, 86_400e6)), pa.int64()), us)
+    return pc.cast(pc.cast(pc.cast(text, pa.int64()), pa.timestamp("s" if form[0] == "s" else "ms")), us)
 
 
 def reading(text: pa.ChunkedArray) -> str:

@@ -1,5 +1,6 @@
 """Typing of text columns: numbers, booleans, dates, or text; missing values become null."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,7 @@ NAMED = 10  # infinite cells of a column reported individually
 TRUE, FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 # Spellings of missing values that may also be levels of a category.
 MAYBE_LEVELS = frozenset({"none", "nil", "-", "--", ".", "?"})
+DATED = re.compile(r"(?i)date|datum|day|tag|fecha|time|zeit")  # in names of columns
 USUAL_DECIMALS = {"comma": "point", "semicolon": "comma"}  # the decimal sign that goes with a separator
 LATER: Any = object()  # the decision depends on other columns
 Typed = tuple[pa.ChunkedArray, str]  # the values and a note
@@ -57,7 +59,7 @@ class Typing:
             return pc.utf8_trim_whitespace(text), ""
         missing = MissingValues.of(self.options, name)
         if (quick := self._quick(kind, name, text)) is not None:
-            return self._without(quick, missing), ""
+            return self._without(quick, missing), "" if kind else self._hint_of_dates(name, text)
         present, spelled = missing.removed(pc.utf8_trim_whitespace(text))
         typed = self._as_kind(kind, name, present, last=last)
         if typed is None:
@@ -67,7 +69,18 @@ class Typing:
             return None
         self.missing.update(spelled)
         values, note = typed
+        if kind is None and not note and numbers.is_numeric(values.type):
+            note = self._hint_of_dates(name, present)
         return self._without(values, missing), note
+
+    def _hint_of_dates(self, name: str, text: pa.ChunkedArray) -> str:
+        """Return how to read numbers as the times that they seem to be; empty if they don't."""
+        form = None if self.options.known else dates.form_of_numbers(text)
+        # Many numbers are as long as a day number of a spreadsheet, which only the name gives away.
+        if form is None or ("spreadsheet" in form and not DATED.search(name)):
+            return ""
+        cell = quote_cell(text.drop_null()[0].as_py())
+        return f"{cell} looks like {form}: give it the kind date (?kind={name}:date) to read it so"
 
     def without_missing(self, name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return a column that has a type of its own with null for values that mean missing."""
@@ -296,6 +309,8 @@ class Typing:
                 message += f"are {self.options.dates}: write 2026-01-31, or pass ?dates={order}"
                 self.faults.append(Fault(name, row + 1, message))
             return ordered[order], ""
+        if required and (days := dates.from_numbers(text)) is not None:
+            return days, ""
         if required:
             self.faults += self._no_dates(name, text)
             return text, ""
@@ -347,6 +362,9 @@ def doubt(name: str, text: pa.ChunkedArray) -> str:
     """Return why a column that looks like dates or numbers is text; empty if it doesn't."""
     if note := dates.note(text):
         return note
+    if (form := dates.form_of_numbers(text)) is not None and form.startswith("a week"):
+        cell = quote_cell(text.drop_null()[0].as_py())
+        return f"{cell} looks like {form}: give it the kind date (?kind={name}:date) to read it so"
     if all_match(text, amounts.TIME):
         cell = quote_cell(text.drop_null()[0].as_py())
         return (
