@@ -14,6 +14,7 @@ from app.services import cursors
 from app.services.access import audit, quotas
 from app.services.cursors import Page
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
+from app.services.resources import Resource
 from app.services.views import filled
 from app.settings import Settings
 from app.store.clock import utc_now
@@ -127,44 +128,25 @@ def create(session: Session, owner: str, asked: WebhookBody, settings: Settings)
     return filled(NewSecretView, row)
 
 
-def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> WebhookPage:
-    """Return a page of the owner's webhooks, newest first; raises InvalidRequestError."""
-    page: Page[Webhook]
-    page = cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
-    return WebhookPage([filled(WebhookView, row) for row in page.items], page.next_cursor)
-
-
-def view(session: Session, owner: str, webhook_id: str) -> WebhookView:
-    """Return a webhook; raises NotFoundError."""
-    return filled(WebhookView, _get(session, owner, webhook_id))
-
-
 def rotate(session: Session, owner: str, webhook_id: str) -> NewSecretView:
     """Give a webhook a new secret; the former one signs too for another day. Raises NotFoundError."""
-    row = _get(session, owner, webhook_id, hold=True)
+    row = get(session, owner, webhook_id, hold=True)
     row.old_secret, row.old_until, row.secret = row.secret, utc_now() + OVERLAP, _new_secret()
     session.flush()
     audit.record(session, owner, "webhook.rotated", row.id)
     return filled(NewSecretView, row)
 
 
-def delete(session: Session, owner: str, webhook_id: str) -> None:
-    """Delete a webhook with its deliveries; raises NotFoundError."""
-    row = _get(session, owner, webhook_id)
-    audit.record(session, owner, "webhook.deleted", row.id)
-    store.remove(session, row.id)
-
-
 def test(session: Session, owner: str, webhook_id: str) -> DeliveryView:
     """Send a test; raises NotFoundError, and QuotaError where the owner has stored too much."""
     quotas.check_stored(session, owner, quotas.WEBHOOK_BYTES)
-    row = _get(session, owner, webhook_id, hold=True)
+    row = get(session, owner, webhook_id, hold=True)
     return filled(DeliveryView, store.add(session, row, "test", {"webhook_id": row.id}))
 
 
 def deliveries(session: Session, owner: str, webhook_id: str, limit: int, cursor: str | None) -> DeliveryPage:
     """Return a page of a webhook's deliveries, newest first; raises NotFoundError and InvalidRequestError."""
-    row = _get(session, owner, webhook_id)
+    row = get(session, owner, webhook_id)
     page: Page[WebhookDelivery]
     page = cursors.cut(store.deliveries(session, row.id, limit + 1, cursors.after(cursor)), limit)
     return DeliveryPage([filled(DeliveryView, each) for each in page.items], page.next_cursor)
@@ -172,18 +154,19 @@ def deliveries(session: Session, owner: str, webhook_id: str, limit: int, cursor
 
 def retry(session: Session, owner: str, webhook_id: str, delivery_id: str) -> DeliveryView:
     """Send a dead letter again; raises NotFoundError where the webhook has no such dead letter."""
-    row = _get(session, owner, webhook_id, hold=True)
+    row = get(session, owner, webhook_id, hold=True)
     again = store.again(session, row.id, delivery_id) if cursors.is_id(delivery_id) else None
     if again is None:
         raise NotFoundError("The webhook has no dead letter with this id.")
     return filled(DeliveryView, again)
 
 
-def _get(session: Session, owner: str, webhook_id: str, *, hold: bool = False) -> Webhook:
-    row = store.get(session, owner, webhook_id, hold=hold) if cursors.is_id(webhook_id) else None
-    if row is None:
-        raise NotFoundError("You have no webhook with this id.")
-    return row
+def _view(_: Session, row: Webhook) -> WebhookView:
+    return filled(WebhookView, row)
+
+
+WEBHOOKS = Resource("webhook", "/webhooks", store, _view, WebhookPage)
+get, view, list_page, delete = WEBHOOKS.get, WEBHOOKS.view, WEBHOOKS.list_page, WEBHOOKS.delete
 
 
 def _check_url(url: str, *, plain: bool) -> None:

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from app.services import cursors, datasets
+from app.services import datasets
 from app.services.access import audit, quotas
-from app.services.cursors import Page, is_id
-from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
+from app.services.cursors import Page
+from app.services.errors import Fault, InvalidRequestError, NotFoundError
 from app.services.predictions import kept_columns, totals
 from app.services.predictions.options import CalibrationName, PredictionOptions
 from app.services.predictions.predict_rows import Predictor, translating_sampler_errors, work_of_row
@@ -26,6 +26,7 @@ from app.services.request_bodies import (
     StrictBody,
     levels_of,
 )
+from app.services.resources import Resource
 from app.services.views import ErrorView, State, filled, if_any
 from app.store import datasets as dataset_store
 from app.store import predictions as store
@@ -33,7 +34,7 @@ from app.store.column_codec import BLOCK_ROWS
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError, ModelGoneError
 from app.store.queue.jobs import UNSEEN
-from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, BatchPrediction
+from app.store.tables import SUCCEEDED, BatchPrediction
 from sampler.host.assessment import check_columns, row_diagnostics
 from sampler.host.data import FLAG_NAMES as NAMES
 from sampler.host.data import UNSEEN_LEVEL, unseen_in_words
@@ -277,7 +278,7 @@ def accept(session: Session, owner: str, plan: BatchPlan) -> BatchView:
     except (DatasetGoneError, ModelGoneError):
         raise NotFoundError("The model or the dataset was deleted meanwhile.") from None
     audit.record(session, owner, "prediction.created", prediction.id)
-    return _with_progress(prediction, 0)
+    return _with_progress(session, prediction)
 
 
 def unit_rows(work: int, num_rows: int) -> int:
@@ -309,50 +310,6 @@ def _figures(request: Mapping[str, Any]) -> int:
     return figures * (classes if classes > 2 else 1)
 
 
-def get(session: Session, owner: str, prediction_id: str) -> BatchPrediction:
-    """Return the owner's prediction with this id; raises NotFoundError."""
-    prediction = store.get(session, owner, prediction_id) if is_id(prediction_id) else None
-    if prediction is None:
-        raise NotFoundError("There is no prediction with this id: GET /predictions lists yours.")
-    return prediction
-
-
-def view(session: Session, owner: str, prediction_id: str) -> BatchView:
-    """Return a prediction with its progress; raises NotFoundError."""
-    prediction = get(session, owner, prediction_id)
-    return _with_progress(prediction, store.rows_done(session, prediction.id))
-
-
-def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> BatchPage:
-    """Return a page of the owner's predictions, newest first."""
-    page: Page[BatchPrediction]
-    page = cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
-    return BatchPage(
-        [_with_progress(item, store.rows_done(session, item.id)) for item in page.items], page.next_cursor
-    )
-
-
-def cancel(session: Session, owner: str, prediction_id: str) -> BatchView:
-    """Cancel a prediction; cancelling it again has no effect.
-
-    Raises NotFoundError, and ConflictError when it has ended.
-    """
-    prediction = get(session, owner, prediction_id)
-    if prediction.state not in {*OPEN_STATES, CANCELLED}:
-        raise ConflictError(f"The prediction has {prediction.state}: there is nothing left to cancel.")
-    if prediction.state != CANCELLED and not prediction.cancel_requested:
-        audit.record(session, owner, "prediction.cancelled", prediction_id)
-    store.cancel(session, owner, prediction_id)
-    return view(session, owner, prediction_id)
-
-
-def delete(session: Session, owner: str, prediction_id: str) -> None:
-    """Delete a prediction with its result, whatever its state; raises NotFoundError."""
-    get(session, owner, prediction_id)
-    store.delete(session, owner, prediction_id)
-    audit.record(session, owner, "prediction.deleted", prediction_id)
-
-
 def warnings_of(prediction: BatchPrediction) -> list[str]:
     """Return the warnings about the columns and, once succeeded, about levels that training had not."""
     flags = prediction.flags or {}
@@ -363,8 +320,8 @@ def warnings_of(prediction: BatchPrediction) -> list[str]:
     return [*prediction.request["warnings"], *of_levels]
 
 
-def _with_progress(prediction: BatchPrediction, done: int) -> BatchView:
-    request = prediction.request
+def _with_progress(session: Session, prediction: BatchPrediction) -> BatchView:
+    request, done = prediction.request, store.rows_done(session, prediction.id)
     fraction = 1.0 if prediction.state == SUCCEEDED else min(done / max(prediction.num_rows, 1), 0.99)
     return filled(
         BatchView,
@@ -377,3 +334,8 @@ def _with_progress(prediction: BatchPrediction, done: int) -> BatchView:
         progress=RowsView(fraction=fraction, rows_done=done, rows=prediction.num_rows),
         error=if_any(ErrorView, prediction.error),
     )
+
+
+PREDICTIONS = Resource("prediction", "/predictions", store, _with_progress, BatchPage)
+get, view, list_page = PREDICTIONS.get, PREDICTIONS.view, PREDICTIONS.list_page
+cancel, delete = PREDICTIONS.cancel, PREDICTIONS.delete

@@ -2,17 +2,19 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from app.services import cursors, datasets
+from app.services import datasets
 from app.services.access import audit, quotas
-from app.services.cursors import Page, is_id
+from app.services.cursors import Page
 from app.services.errors import ConflictError, NotFoundError
 from app.services.predictions import posteriors
+from app.services.resources import Resource
 from app.services.studies import calibration, selection, tuning
 from app.services.studies.calibration import CalibrationBody
 from app.services.studies.plan import StudyPlan, TrainingData
@@ -22,7 +24,7 @@ from app.services.views import SHOWN, ErrorView, State, filled, if_any
 from app.store import studies as store
 from app.store.engine import session_scope
 from app.store.errors import ModelGoneError
-from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, Json, Study
+from app.store.tables import SUCCEEDED, Json, Study
 from sampler.host.fits import coded_columns
 from sampler.host.settings import CENSORING
 from sampler.host.studies import Tuning
@@ -165,53 +167,10 @@ def accept(session: Session, owner: str, planned: StudyOfModel) -> StudyView:
     return _view(session, study)
 
 
-def get(session: Session, owner: str, study_id: str) -> Study:
-    """Return the owner's study with this id; raises NotFoundError."""
-    study = store.get(session, owner, study_id) if is_id(study_id) else None
-    if study is None:
-        raise NotFoundError("There is no study with this id: GET /studies lists yours.")
-    return study
-
-
-def view(session: Session, owner: str, study_id: str) -> StudyView:
-    """Return a study with its progress and result; raises NotFoundError."""
-    return _view(session, get(session, owner, study_id))
-
-
-def list_page(
-    session: Session, owner: str, limit: int, cursor: str | None, model_id: str | None = None
-) -> StudyPage:
-    """Return a page of the owner's studies, or of those of a model, newest first; without their results."""
-    after = cursors.after(cursor)
-    page: Page[Study] = cursors.cut(store.list_page(session, owner, limit + 1, after, model_id), limit)
-    return StudyPage([_view(session, item, with_result=False) for item in page.items], page.next_cursor)
-
-
 def newest(session: Session, owner: str, model_id: str, kind: str) -> StudyView | None:
     """Return the newest study of a model of that kind, with its result; None without one."""
     study = store.newest(session, owner, model_id, kind)
     return None if study is None else _view(session, study)
-
-
-def cancel(session: Session, owner: str, study_id: str) -> StudyView:
-    """Cancel a study; cancelling it again has no effect.
-
-    Raises NotFoundError, and ConflictError when it has ended.
-    """
-    study = get(session, owner, study_id)
-    if study.state not in {*OPEN_STATES, CANCELLED}:
-        raise ConflictError(f"The study has {study.state}: there is nothing left to cancel.")
-    if study.state != CANCELLED and not study.cancel_requested:
-        audit.record(session, owner, "study.cancelled", study_id)
-    store.cancel(session, owner, study_id)
-    return view(session, owner, study_id)
-
-
-def delete(session: Session, owner: str, study_id: str) -> None:
-    """Delete a study with its result, whatever its state; raises NotFoundError."""
-    get(session, owner, study_id)
-    store.delete(session, owner, study_id)
-    audit.record(session, owner, "study.deleted", study_id)
 
 
 def _view(session: Session, study: Study, *, with_result: bool = True) -> StudyView:
@@ -229,3 +188,8 @@ def _view(session: Session, study: Study, *, with_result: bool = True) -> StudyV
         tuning=tuning.result(study.request, statistics) if shown == "tuning" else None,
         error=if_any(ErrorView, study.error),
     )
+
+
+STUDIES = Resource("study", "/studies", store, _view, StudyPage, listed=partial(_view, with_result=False))
+get, view, list_page = STUDIES.get, STUDIES.view, STUDIES.list_page
+cancel, delete = STUDIES.cancel, STUDIES.delete

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy import delete as sql_delete
+from sqlalchemy import func, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.store.clock import utc_now
@@ -134,15 +135,16 @@ def list_page(session: Session, owner: str, limit: int, after: After | None = No
     return list(session.scalars(page(select(Webhook).where(Webhook.owner == owner), Webhook, limit, after)))
 
 
+def delete(session: Session, owner: str, webhook_id: str) -> None:
+    """Delete an owner's webhook with its deliveries."""
+    mine = sql_delete(Webhook).where(Webhook.id == webhook_id, Webhook.owner == owner)
+    rows_changed(session, sql_delete(WebhookDelivery).where(WebhookDelivery.webhook_id == webhook_id))
+    rows_changed(session, mine)
+
+
 def count(session: Session, owner: str) -> int:
     """Return the number of an owner's webhooks."""
     return session.scalar(select(func.count()).where(Webhook.owner == owner)) or 0
-
-
-def remove(session: Session, webhook_id: str) -> None:
-    """Delete a webhook with its deliveries."""
-    rows_changed(session, delete(WebhookDelivery).where(WebhookDelivery.webhook_id == webhook_id))
-    rows_changed(session, delete(Webhook).where(Webhook.id == webhook_id))
 
 
 def deliveries(
@@ -229,7 +231,7 @@ def made(session: Session, taken: Taken, fault: str | None, *, for_good: bool = 
 def forget_old(session: Session) -> None:
     """Delete deliveries that ended long ago."""
     old = WebhookDelivery.state != QUEUED, WebhookDelivery.created_at < utc_now() - KEPT
-    rows_changed(session, delete(WebhookDelivery).where(*old))
+    rows_changed(session, sql_delete(WebhookDelivery).where(*old))
 
 
 def _due() -> tuple[Any, Any]:

@@ -196,6 +196,14 @@ def test_cancelling(client, settings, model, dataset_id):
     problem(client.post("/predictions/prd_x/cancel"), 404)
 
 
+@pytest.mark.parametrize("kind", ["predictions", "studies", "webhooks"])
+def test_what_is_not_there_is_refused_alike(client, kind):
+    """Every kind of resource is looked up by one rule: the refusal names the list."""
+    for ask in (client.get, client.delete):
+        for of in ("x_1", "x.1"):
+            assert f"GET /{kind} lists yours" in problem(ask(f"/{kind}/{of}"), 404)["detail"]
+
+
 def test_a_running_one_learns_of_its_end(client, database, model, dataset_id):
     """A worker learns of a cancel or deletion at its next heartbeat or by losing its lease."""
     with session_scope(database.engine) as session:
