@@ -101,7 +101,7 @@ KINDS: dict[str, Callable[[Combination], bool]] = {
     "what the recipe isn't for": lambda asked: not _is_of_recipe(asked),
     "censored outcomes": lambda asked: any(asked[role] is not None for role in CENSORING),
     "limits": lambda asked: asked["lower"] is not None or asked["upper"] is not None,
-    "no treatment": lambda asked: asked["treatment"] is None,
+    "no treatment": lambda asked: asked.values.get("treatment", "unknown") is None,
     "a dose": lambda asked: asked["treatment"] is not None and asked["arms"] == (),
     "no groups": lambda asked: not asked["groups"],
     "no calibration": lambda asked: asked["calibrate"] == "none",

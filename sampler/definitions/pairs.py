@@ -22,7 +22,8 @@ class Combination:
     ----------
     values
         Settings, columns with a role and other arguments by name, as far as they are known; None where they
-        are not given. `arms` are those of a treatment, and `outcomes` is the number of outcomes.
+        are not given, absent where that isn't known. `arms` are those of a treatment, and `outcomes` is the
+        number of outcomes.
     suits
         Function that tells whether the outcomes may be of a family.
 

@@ -79,7 +79,7 @@ def asked_of(rows: Rows, arguments: Mapping[str, Any]) -> Combination:
         except (DataError, SettingsError):
             return False
 
-    return Combination({**arguments, **rows.roles, **arms}, suits)
+    return Combination({ROLE: None, **arguments, **rows.roles, **arms}, suits)
 
 
 def plan(

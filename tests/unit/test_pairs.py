@@ -5,7 +5,7 @@ from itertools import combinations
 
 import pytest
 
-from sampler import DataError, SettingsError
+from sampler import DataError, Settings, SettingsError
 from sampler.pairs import KINDS, TABLE
 from tests.support.fit_kinds import FAMILIES_ASKED, OUTCOMES, PARTS, THINGS, after, kind_of, refusal, together
 
@@ -69,3 +69,8 @@ def test_the_table_is_whole():
     named = {kind for pair in TABLE for kind in (pair.one, pair.other)}
     assert {*KINDS} <= named
     assert all(pair.ways and pair.reason for pair in TABLE)
+
+
+def test_settings_alone_may_be_of_a_fit_with_a_treatment():
+    """Whether there is a treatment isn't known to them, as where those of a model are tuned."""
+    assert Settings.resolve(effects="plain", assignment="random").effects == "plain"
