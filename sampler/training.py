@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sampler.data.groupings import Groupings
 from sampler.data.linear_terms import LinearTerms
 from sampler.data.treatment.dose import Dose
-from sampler.definitions.design import Design
 from sampler.errors import DataError, SettingsError
 from sampler.families import FAMILIES
 from sampler.noise import NOISES
@@ -41,12 +39,23 @@ def _begins(room: NDArray[np.uint8], codes: NDArray[np.uint8]) -> bool:
     return same and not room[:, codes.shape[1] :].any()
 
 
+def _bytes_of(*numbers: NDArray[Any] | None) -> Iterator[bytes]:
+    """Yield the bytes of arrays, of those that there are."""
+    yield from (each.tobytes() for each in numbers if each is not None)
+
+
 class PartTraining(Protocol):
     """Training data of a part beside the mean's trees, as chains have them."""
 
     @property
     def identity(self) -> bytes:
         """All of it, by which a checkpoint is known to be of the same fit; empty where settings have it."""
+
+    def take(self, rows: NDArray[np.int64]) -> Self:
+        """Return that of some of the rows."""
+
+
+Part = TypeVar("Part", bound=PartTraining)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +64,15 @@ class LinearTraining:
 
     terms: LinearTerms
     z: NDArray[np.float64]
+
+    @property
+    def identity(self) -> bytes:
+        """All of it that no setting has."""
+        return self.z.tobytes()
+
+    def take(self, rows: NDArray[np.int64]) -> LinearTraining:
+        """Return that of some of the rows."""
+        return replace(self, z=np.ascontiguousarray(self.z[:, rows]))
 
 
 @dataclass(frozen=True)
@@ -87,24 +105,15 @@ class GroupTraining:
         """Slopes of each group."""
         return 0 if self.z is None else len(self.z)
 
-    @classmethod
-    def of(
-        cls,
-        groupings: Groupings,
-        index: NDArray[np.int32],
-        linear: LinearTraining | None,
-        values: Design | None,
-    ) -> GroupTraining:
-        """Make the groups of training rows, int32 [grouping, n].
+    @property
+    def identity(self) -> bytes:
+        """All of it that isn't of the linear part too."""
+        slopes = b"" if self.z is None else self.z.tobytes()
+        return self.index.tobytes() + repr((self.sizes, self.scales)).encode() + slopes
 
-        `linear` is the linear part beside the trees; `values` are those of rows before binning, [column, n].
-        """
-        sizes, terms = tuple(len(rows) for rows in groupings.rows), groupings.slopes
-        if terms is None or values is None:
-            return cls(index, sizes, groupings.scales)
-        lines = [] if linear is None else [*zip(linear.terms.column, linear.terms.missing, strict=True)]
-        of_line = [lines.index((k, False)) if (k, False) in lines else None for k in terms.column]
-        return cls(index, sizes, groupings.scales, terms.of(values), tuple(of_line))
+    def take(self, rows: NDArray[np.int64]) -> GroupTraining:
+        """Return that of some of the rows."""
+        return replace(self, index=self.index[:, rows], z=None if self.z is None else self.z[:, rows])
 
 
 @dataclass(frozen=True)
@@ -152,9 +161,13 @@ class EffectPrior:
         return 0.5 if self.dose is None else self.dose.share
 
     @property
-    def identity(self) -> str:
+    def identity(self) -> bytes:
         """All of it as text; without a dose as it was before there were any."""
-        return repr(self) + ("" if self.dose is None else repr(self.dose))
+        return (repr(self) + ("" if self.dose is None else repr(self.dose))).encode()
+
+    def take(self, rows: NDArray[np.int64]) -> EffectPrior:  # noqa: ARG002
+        """Return itself: the treatments are not in it."""
+        return self
 
     @property
     def weighs(self) -> bool:
@@ -231,26 +244,19 @@ class Training:
         Constants of the prior, in units of y.
     settings
         All settings, resolved.
-    linear
-        Terms of a linear part, or None.
     by_role
         float64 [n], what further columns with a role say of the rows, by role.
-    groups
-        Groups of the rows, or None.
     limits
         float64 [2, n], lower and upper limits of the outcomes, infinite where there is none, equal to y where
         it was observed; None where all were. Of a censored row y is anything between its limits.
-    effect
-        Prior of a treatment's effect that has a forest of its own, or None. The treatments are in `by_role`,
-        and further columns of the treatment are the last of the codes.
     at_point
         Rows whose outcomes are the point of a hurdle, bool [n], of which y holds the offset; None for other
         families.
     several
         All outcomes, where there are several; what else is here is the first one's. None where there is one.
     parts
-        What chains have of further parts beside the mean's trees, by their names in
-        `sampler.definitions.parts.PARTS`.
+        What chains have of the parts beside the mean's trees, by their names in
+        `sampler.definitions.parts.PARTS`. Further columns of a treatment are the last of the codes.
 
     """
 
@@ -260,11 +266,8 @@ class Training:
     weights: NDArray[np.float64] | None
     constants: Constants
     settings: Settings
-    linear: LinearTraining | None = None
     by_role: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    groups: GroupTraining | None = None
     limits: NDArray[np.float64] | None = None
-    effect: EffectPrior | None = None
     several: SeveralTraining | None = None
     at_point: NDArray[np.bool_] | None = None
     parts: Mapping[str, PartTraining] = field(default_factory=dict)
@@ -292,6 +295,10 @@ class Training:
                 field="prior.step",
                 code="out_of_range",
             )
+
+    def part(self, kind: type[Part]) -> Part:
+        """Return what chains have of the part of that class, which there is."""
+        return next(each for each in self.parts.values() if isinstance(each, kind))
 
     @cached_property
     def padded_codes(self) -> NDArray[np.uint8]:
@@ -417,25 +424,24 @@ class Training:
         The numbers of draws and chains are not included, so that chains can be extended.
         """
         check = 0
+        for piece in self._pieces():
+            check = zlib.crc32(piece, check)
+        return check
+
+    def _pieces(self) -> Iterator[bytes | memoryview]:
+        """Yield what the fingerprint is of, in the order of the files that were released."""
+        parts = {name: each.identity for name, each in sorted(self.parts.items())}
         for column in self.codes:
-            check = zlib.crc32(np.ascontiguousarray(column).data, check)
-        line = None if self.linear is None else self.linear.z
-        for numbers in (self.y, self.weights, line, *self.by_role.values()):
-            check = check if numbers is None else zlib.crc32(numbers.tobytes(), check)
-        if self.groups is not None:
-            check = zlib.crc32(self.groups.index.tobytes(), check)
-            check = zlib.crc32(repr((self.groups.sizes, self.groups.scales)).encode(), check)
-            if self.groups.z is not None:
-                check = zlib.crc32(np.ascontiguousarray(self.groups.z).tobytes(), check)
-        for known in (self.at_point, self.limits):
-            check = check if known is None else zlib.crc32(known.tobytes(), check)
-        if self.effect is not None:
-            check = zlib.crc32(self.effect.identity.encode(), check)
+            yield np.ascontiguousarray(column).data
+        yield from _bytes_of(self.y, self.weights)
+        yield parts.pop("line", b"")
+        yield from _bytes_of(*self.by_role.values())
+        yield parts.pop("groups", b"")
+        yield from _bytes_of(self.at_point, self.limits)
+        yield parts.pop("treatment", b"")
         if self.several is not None:
-            parts = tuple(part.fingerprint for part in self.several.parts)
-            check = zlib.crc32(self.several.pattern.tobytes(), zlib.crc32(repr(parts).encode(), check))
-        if self.same_noise is not None:
-            check = zlib.crc32(self.same_noise.tobytes(), check)
-        for name, own in sorted(self.parts.items()):
-            check = zlib.crc32(name.encode() + own.identity, check) if own.identity else check
-        return zlib.crc32(repr((self.constants, self.settings.chain_identity)).encode(), check)
+            yield repr(tuple(part.fingerprint for part in self.several.parts)).encode()
+            yield self.several.pattern.tobytes()
+        yield from _bytes_of(self.same_noise)
+        yield from (name.encode() + own for name, own in parts.items() if own)
+        yield repr((self.constants, self.settings.chain_identity)).encode()

@@ -21,7 +21,7 @@ from sampler.bart.kernels.steps import intercepts as kernels
 from sampler.bart.part import ChainPart, HasParts
 from sampler.data.groupings import FOREST, all_scalars, scalar_names
 from sampler.storage.draws import Draws
-from sampler.training import Training
+from sampler.training import GroupTraining, Training
 
 GROUP = "intercepts"  # group of compiled kernels, see `sampler.kernels.groups`
 
@@ -43,8 +43,7 @@ class SampledEffects(ChainPart):
     """The effects of one chain's groups, in grid steps, `effects`; a checkpoint holds them."""
 
     def __init__(self, training: Training, host: HasParts) -> None:
-        assert training.groups is not None, "there are groups"
-        self._groups, self._host = training.groups, host
+        self._groups, self._host = training.part(GroupTraining), host
         self.effects = np.zeros((1 + self._groups.num_slopes) * sum(self._groups.sizes), np.int32)
         self._kept: list[NDArray[np.int32]] = []
 
@@ -61,11 +60,9 @@ class SampledEffects(ChainPart):
             start += terms * size
 
     @classmethod
-    def of(cls, training: Training) -> type[ChainPart] | None:
-        """Return the class for intercepts alone, or with slopes; None without groups."""
-        if training.groups is None:
-            return None
-        if training.groups.num_slopes == 0:
+    def of(cls, training: Training) -> type[ChainPart]:
+        """Return the class for intercepts alone, or with slopes."""
+        if training.part(GroupTraining).num_slopes == 0:
             return GroupIntercepts
         with_slopes: type[ChainPart] = resolve_name("sampler.bart.group_slopes:InterceptsAndSlopes")
         return with_slopes
@@ -73,8 +70,8 @@ class SampledEffects(ChainPart):
     @classmethod
     def scalars(cls, training: Training) -> tuple[str, ...]:
         """Name the figures of the effects' covariances."""
-        assert training.groups is not None, "there are groups"
-        return all_scalars(len(training.groups.sizes), training.groups.num_slopes)
+        groups = training.part(GroupTraining)
+        return all_scalars(len(groups.sizes), groups.num_slopes)
 
     def fits(self, scalars: Mapping[str, float]) -> bool:
         """Tell whether standard deviations are positive and partial correlations between -1 and 1."""

@@ -53,15 +53,9 @@ class LinearSlopes(ChainPart):
     is_compiled = True
 
     @classmethod
-    def of(cls, training: Training) -> type[LinearSlopes] | None:
-        """Return the class where there is a linear part."""
-        return None if training.linear is None else cls
-
-    @classmethod
     def scalars(cls, training: Training) -> tuple[str, ...]:
         """Name the slopes and their standard deviation."""
-        assert training.linear is not None, "there is a linear part"
-        return (TAU, *slope_names(len(training.linear.z)))
+        return (TAU, *slope_names(len(training.part(LinearTraining).z)))
 
     @classmethod
     def kernels(cls, training: Training) -> tuple[str, ...]:  # noqa: ARG003
@@ -69,10 +63,10 @@ class LinearSlopes(ChainPart):
         return (GROUP,)
 
     def __init__(self, training: Training, host: HasParts) -> None:
-        assert training.linear is not None, "there is a linear part"
-        rotation, basis = rotation_of(training.linear)
+        line = training.part(LinearTraining)
+        rotation, basis = rotation_of(line)
         count, rows = basis.shape
-        scale, outcome = training.linear.terms.slope_scale, host.outcome
+        scale, outcome = line.terms.slope_scale, host.outcome
         outcome.scalars[kernels.TAU] = scale
         self._part: kernels.LinearPart = kernels.LinearPart(
             basis=basis,

@@ -14,11 +14,6 @@ class MonotoneFeatures(ChainPart):
     is_compiled = True
 
     @classmethod
-    def of(cls, training: Training) -> type[MonotoneFeatures] | None:
-        """Return the class where there are monotone features."""
-        return None if training.directions is None else cls
-
-    @classmethod
     def kernels(cls, training: Training) -> tuple[str, ...]:  # noqa: ARG003
         """Name the groups of compiled kernels."""
         return (GROUP,)

@@ -51,9 +51,9 @@ class ChainPart:
     noise_mean = 0.0
 
     @classmethod
-    def of(cls, training: Training) -> type[ChainPart] | None:
-        """Return the class of the part that a training has; None without one."""
-        raise NotImplementedError
+    def of(cls, training: Training) -> type[ChainPart] | None:  # noqa: ARG003
+        """Return the class of the part that a training has; None without one, by the settings."""
+        return cls
 
     @classmethod
     def plan(cls, training: Training, mean: ForestPlan) -> tuple[ForestPlan, ...]:  # noqa: ARG003
@@ -128,7 +128,7 @@ def kernels_of(training: Training) -> tuple[str, ...]:
     """List the groups of kernels that a prior, weights and parts need beyond those of the settings."""
     hyper = (hyperpriors.GROUP,) if training.constants.sparse else ()
     weights = ("weights",) if training.weights is not None else ()
-    lines = training.linear is not None and training.settings.family == "categorical"
+    lines = "line" in training.parts and training.settings.family == "categorical"
     of_classes = ("class-lines",) if lines else ()
     latent = ("latent-outcomes",) if len(training.censored) else ()
     parts = (group for part in parts_of(training).values() for group in part.kernels(training))
@@ -143,8 +143,13 @@ def kernels_of(training: Training) -> tuple[str, ...]:
 
 
 def parts_of(training: Training) -> dict[str, type[ChainPart]]:
-    """Return the classes of the parts that a training has, by name, in their order."""
+    """Return the classes of the parts that a training has, by name, in their order.
+
+    Those with a design have training data.
+    """
     classes: dict[str, type[ChainPart]] = {
-        name: resolve_name(part.chain) for name, part in PARTS.items() if part.chain
+        name: resolve_name(part.chain)
+        for name, part in PARTS.items()
+        if part.chain and (name in training.parts or not part.design)
     }
     return {name: own for name, each in classes.items() if (own := each.of(training)) is not None}

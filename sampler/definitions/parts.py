@@ -58,6 +58,7 @@ class Part:
 # In the order in which a sweep meets them before the mean's trees; after these it meets them in reverse.
 PARTS: dict[str, Part] = {
     "line": Part(
+        design="sampler.preparation.linear:LineDesign",
         header="sampler.data.linear_terms:LinearTerms",
         key="linear",
         chain="sampler.bart.linear_part:LinearSlopes",
@@ -65,12 +66,14 @@ PARTS: dict[str, Part] = {
     ),
     "noise": Part(chain="sampler.bart.row_noise:RowNoise"),
     "treatment": Part(
+        design="sampler.preparation.propensity:TreatmentDesign",
         header="sampler.data.treatment.design:EffectDesign",
         key="effects",
         chain="sampler.bart.families.effect_forest:EffectForests",
         law="sampler.posterior.parts.effects:EffectDraws",
     ),
     "groups": Part(
+        design="sampler.preparation.linear:GroupsDesign",
         header="sampler.data.groupings:Groupings",
         key="groupings",
         chain="sampler.bart.intercepts:SampledEffects",

@@ -14,6 +14,7 @@ from sampler.posterior.laws.law import Law
 from sampler.posterior.refusals import check
 from sampler.posterior.results.treatment_effects import TreatmentEffects
 from sampler.prepared_fit import PreparedFit
+from sampler.training import GroupTraining, LinearTraining
 
 
 @dataclass(frozen=True)
@@ -117,15 +118,16 @@ class TreatedPosterior:
         draws = self.law.draws
         if problem is not None and problem.training.codes.shape[1] > draws.reference.num_rows:
             training, header, values = problem.training, draws.header, None
-            groups = None if training.groups is None else training.groups.index
+            groups = training.part(GroupTraining).index if header.groupings else None
             codes = training.codes[: len(header.grid.cuts)]
             if header.needs_values:
                 values = np.zeros(codes.shape)
-                slopes = None if header.groupings is None else header.groupings.slopes
-                if slopes is not None and training.groups is not None and training.groups.z is not None:
-                    slopes.restore(values, training.groups.z)
-                if header.linear is not None and training.linear is not None:  # it knows which are missing
-                    header.linear.restore(values, training.linear.z)
+                if header.groupings and header.groupings.slopes:
+                    z = training.part(GroupTraining).z
+                    assert z is not None, "there are slopes"
+                    header.groupings.slopes.restore(values, z)
+                if header.linear:  # it knows which are missing
+                    header.linear.restore(values, training.part(LinearTraining).z)
             return Coded(codes, [], values=values, groups=groups, by_role=dict(training.by_role))
         coded, known = draws.default_rows(), draws.header.num_rows
         rows = coded.num_rows

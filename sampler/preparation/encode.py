@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sampler.array_types import Floats
 from sampler.data.binning import Grid
 from sampler.data.censoring.outcomes import censoring_roles, censoring_warnings
 from sampler.data.censoring.regression import fit_censored
@@ -17,31 +18,26 @@ from sampler.data.columns import summarise
 from sampler.data.cut_points import choose_grid
 from sampler.data.data_warnings import (
     copy_warnings,
-    dose_warnings,
     few_warnings,
     level_warnings,
     outlier_warnings,
     reading_warnings,
-    site_warnings,
 )
-from sampler.data.groupings import Groupings
 from sampler.data.level_means import LevelOutcomes
-from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.data.rows import Rows
 from sampler.data.schema import Column, FeatureKind, Schema
 from sampler.data.splits.copies import copied_rows, copies_in_words
 from sampler.data.splits.resemblance import undeclared
 from sampler.data.table import Table
 from sampler.data.transform import Transform
-from sampler.data.treatment.design import ROLE, EffectDesign
-from sampler.data.treatment.reading import arms_of
+from sampler.data.treatment.design import ROLE
 from sampler.definitions.data import COLUMN_ROLES, LIMITS, OF_LIKELIHOOD
 from sampler.definitions.design import Design
 from sampler.definitions.new_rows import LIKE_TRAINING, NewRows
 from sampler.definitions.prior import ABSOLUTE
 from sampler.engines import load_code
 from sampler.errors import DataError, DataProblem
-from sampler.families import CLASS_SLOPE_SD, FAMILIES
+from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.noise import AUTO
 from sampler.preparation.design import ColumnsOfDesign, TableDesign
@@ -49,14 +45,14 @@ from sampler.preparation.fit_plan import FitPlan
 from sampler.preparation.hurdle import with_point, without_point
 from sampler.preparation.noise_choice import choose_noise
 from sampler.preparation.outcomes import choose_by_outcomes, transformed
-from sampler.preparation.part import PartRows, parts_of
+from sampler.preparation.part import PartRows, facts_of, parts_of
 from sampler.preparation.plan import PLANNED, plan, resolve_settings
-from sampler.preparation.propensity import effect_prior, effect_sd, num_codes_of, treated_rows
+from sampler.preparation.propensity import num_codes_of
 from sampler.prepared_fit import PreparedFit, reference_rows
-from sampler.prior import Constants, estimate_sigma, outcome_sd
+from sampler.prior import Constants, estimate_sigma
 from sampler.settings import Settings
 from sampler.storage.model_header import OUTCOME, need_values
-from sampler.training import GroupTraining, LinearTraining, Training, room_for_codes
+from sampler.training import Training, room_for_codes
 
 MAX_COLUMNS = 32_767  # coded columns; prediction stores their indices in 16 bits
 MAX_CELLS = 1 << 30  # coded: a GB
@@ -120,121 +116,41 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
     `ignored` are further names that new tables may contain. Raises DataError for features that can't be used,
     and SettingsError for parts of the model that they have no place for.
     """
-    choice, target, outcome, censored = planned.choice, planned.target, planned.outcome, planned.censored
-    grouped = [column.name for column in planned.groups]
+    choice, target, censored, grouped = planned.choice, planned.target, planned.censored, bool(planned.groups)
+    outcome, weights = planned.outcome, planned.by_role.get("weights")
     used, design, rounded = _read_features(
         rows.table, choice.kinds, LevelOutcomes.of(outcome, planned.by_role)
     )
     unused = dict.fromkeys([*choice.ignored, *rows.known, *ignored])
+    groups = [column.name for column in planned.groups]
     schema = Schema(
         columns=used,
         target=target,
         left_out=choice.left_out,
-        ignored=tuple(name for name in unused if name not in grouped),
+        ignored=tuple(name for name in unused if name not in groups),
         groups=planned.groups,
     )
     grid, default_grid = choose_grid(design, schema, planned.cuts, planned.settings)
-    by_role = dict(planned.by_role)
-    weight = by_role.pop("weights", None)
-    codes, places = _codes_of(design, grid), reference_rows(len(outcome))
-    arms = None
-    if ROLE in by_role:
-        arms = treated_rows(
-            rows.roles[ROLE].name,
-            by_role[ROLE],
-            design,
-            codes,
-            schema,
-            planned.settings,
-            planned.propensity,
-            places,
-            arms_of(rows.roles[ROLE]),
-        )
-    of_all, point = (outcome, design, codes), planned.point
-    planned, outcome, design, codes = without_point(planned, *of_all)
-    columns = _Columns(design, codes if arms is None else arms.codes, schema, grid, default_grid)
-    of_choices = columns.without_means()
-    encoded = outcome, of_choices.design, weight, of_choices.codes[: len(of_choices.design)]
-    sigmas, has_units = (
-        _Sigmas(several=planned.settings.noise == AUTO),
-        bool(planned.prior.keys() & {*ABSOLUTE}),
-    )
+    of_all, point = (outcome, design, _codes_of(design, grid)), planned.point
+    some, off_point, own, codes = without_point(planned, *of_all)
+    fit = _Fit(some, off_point, _Columns(own, codes, schema, grid, default_grid))
+    of_choices = fit.without_means()
+    columns, settings = of_choices.columns, some.settings
+    encoded = fit.outcome, columns.design, weights, columns.codes
+    has_units = bool(some.prior.keys() & {*ABSOLUTE})
     chosen = choose_by_outcomes(
-        planned.settings,
+        settings,
         encoded,
         (target.name, outcome, censoring_roles(rows.roles)) if censored else None,
         has_units=has_units,
-        grouped=bool(grouped),
+        grouped=grouped,
     )
-
-    def fit_of(settings: Settings, transform: Transform | None, columns: _Columns = columns) -> PreparedFit:
-        """Compute the constants of a fit with such settings, whose choices are made."""
-        (learnt, limits), noise = transformed(transform, outcome, censored), None
-        design, schema, expected = columns.design, columns.schema, learnt
-        if limits is not None:
-            naive = planned.prior.get("sigma_estimate") == "naive"
-            expected, noise = fit_censored(limits, design, linear=not naive)
-        linear, line = _linear_training(settings, design, schema, expected, weight)
-        finer = None if arms is None else arms.finer
-        known = {"line": line, "noise": noise, "sigma_of": sigmas.of(transform, len(design)), "finer": finer}
-        estimates = {name: value for name, value in known.items() if value is not None}
-        calibrate = load_code(METHODS[settings.method].engine.calibrate)
-        constants: Constants = calibrate(
-            expected, design, weight, settings, planned.prior, columns.codes[: len(design)], **estimates
-        )
-        for role, numbers in by_role.items():
-            if place := COLUMN_ROLES[role].constants:
-                constants = load_code(place)(constants, outcome, numbers)
-        scale = 1.0 if FAMILIES[settings.family].has_latent_outcomes else outcome_sd(expected, weight)
-        terms = LinearTerms.of_columns(design, schema, planned.slopes, scale)
-        groupings = (
-            Groupings.of(planned.groups, planned.group_index, scale, places, terms) if grouped else None
-        )
-        kind = FAMILIES[settings.family].target
-        effects = None if arms is None else replace(arms.design, sd=effect_sd(expected, weight, kind))
-        own = parts_of(
-            PartRows(settings, schema, columns.codes[: len(design)], design, learnt, weight, by_role)
-        )
-        training = Training(
-            codes=columns.codes,
-            num_codes=num_codes_of(columns.grid, columns.codes),
-            y=learnt,
-            weights=weight,
-            constants=constants,
-            settings=settings,
-            linear=linear,
-            groups=None
-            if groupings is None
-            else GroupTraining.of(groupings, planned.group_index, linear, design),
-            limits=limits,
-            by_role=by_role,
-            effect=effect_prior(effects, schema, counts=kind == "counts"),
-            parts=own.training,
-        )
-        facts = {**_facts(linear, groupings, effects), **own.facts}
-        return PreparedFit(
-            training,
-            schema,
-            columns.grid,
-            [],
-            columns.default_grid,
-            design[:, places] if need_values(facts) and point is None else None,
-            transform,
-            {role: column.name for role, column in rows.roles.items() if role != "weights"},
-            parts=facts,
-        )
-
     noise_choice = None
-    if planned.settings.noise == AUTO:
-        one_size = planned.settings.prior_only or bool(planned.settings.parts) or not len(encoded[1])
-        apart = one_size or has_units or bool(grouped) or censored is not None or arms is not None
-        chosen, noise_choice = choose_noise(
-            planned.settings,
-            chosen,
-            encoded,
-            None if apart else partial(fit_of, columns=of_choices),
-        )
-    prepared, (outcome, design, _) = with_point(fit_of(*chosen), point, *of_all), of_all
+    if settings.noise == AUTO:
+        one_size = settings.prior_only or bool(settings.parts) or not len(columns.design)
+        apart = one_size or has_units or grouped or censored is not None or ROLE in planned.by_role
+        chosen, noise_choice = choose_noise(settings, chosen, encoded, None if apart else of_choices.to)
+    prepared = with_point(fit.to(*chosen), point, *of_all)
     warnings = [
         *planned.warnings,
         *rounded,
@@ -243,16 +159,7 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         *copy_warnings(design, outcome, schema),
         *copies_in_words(copied_rows(rows, list(choice.kinds))),
         *outlier_warnings(outcome, target),
-        *(
-            []
-            if arms is None or arms.design.dose is None
-            else dose_warnings(rows.roles[ROLE].name, by_role[ROLE], schema, design)
-        ),
-        *(
-            []
-            if arms is None
-            else site_warnings(rows.roles[ROLE].name, by_role[ROLE], schema, design, chosen[0])
-        ),
+        *prepared.warnings,
         *(censoring_warnings(censored, target.name) if censored else []),
         *_method_warnings(prepared.training, schema),
     ]
@@ -260,16 +167,8 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         prepared,
         warnings=warnings,
         noise_choice=noise_choice,
-        reference_outcomes=_outcomes_at(places, outcome, planned),
+        reference_outcomes=_outcomes_at(reference_rows(len(outcome)), outcome, planned),
     )
-
-
-def _facts(
-    linear: LinearTraining | None, groupings: Groupings | None, effects: EffectDesign | None
-) -> dict[str, Any]:
-    """Return what the header keeps of the parts that the encoding makes itself."""
-    every = {"line": linear and linear.terms, "groups": groupings, "treatment": effects}
-    return {name: each for name, each in every.items() if each is not None}
 
 
 def _outcomes_at(
@@ -308,6 +207,75 @@ class _Columns:
         )
 
 
+@dataclass(frozen=True)
+class _Fit:
+    """Rows of a fit whose features are encoded, before a kind of noise and a transform are chosen."""
+
+    planned: FitPlan
+    outcome: Floats
+    columns: _Columns
+    sigmas: dict[tuple[Any, ...], float] = field(default_factory=dict)
+
+    def without_means(self) -> _Fit:
+        """Return the fit for choices by rows left out; see `_Columns.without_means`."""
+        return replace(self, columns=self.columns.without_means())
+
+    def to(self, settings: Settings, transform: Transform | None) -> PreparedFit:
+        """Compute the constants and parts of a fit with such settings, whose choices are made."""
+        planned, columns, design = self.planned, self.columns, self.columns.design
+        by_role = {role: numbers for role, numbers in planned.by_role.items() if role != "weights"}
+        weights = planned.by_role.get("weights")
+        learnt, limits = transformed(transform, self.outcome, planned.censored)
+        estimates: dict[str, Any] = {}
+        expected = learnt
+        if limits is not None:
+            naive = planned.prior.get("sigma_estimate") == "naive"
+            expected, estimates["noise"] = fit_censored(limits, design, linear=not naive)
+        if planned.settings.noise == AUTO:
+            estimates["sigma_of"] = partial(self._estimate_sigma, transform)
+        of_parts = PartRows(
+            settings, columns.schema, columns.codes, design, expected, weights, by_role, planned.group_index
+        )
+        parts = parts_of(replace(of_parts, facts=facts_of(of_parts, planned)))
+        calibrate = load_code(METHODS[settings.method].engine.calibrate)
+        estimates |= parts.estimates()
+        constants: Constants = calibrate(
+            expected, design, weights, settings, planned.prior, columns.codes, **estimates
+        )
+        for role, numbers in by_role.items():
+            if place := COLUMN_ROLES[role].constants:
+                constants = load_code(place)(constants, self.outcome, numbers)
+        training = Training(
+            codes=parts.codes,
+            num_codes=num_codes_of(columns.grid, parts.codes),
+            y=learnt,
+            weights=weights,
+            constants=constants,
+            settings=settings,
+            limits=limits,
+            by_role=by_role,
+            parts=parts.training,
+        )
+        return PreparedFit(
+            training,
+            columns.schema,
+            columns.grid,
+            parts.warnings(planned),
+            columns.default_grid,
+            design[:, reference_rows(len(learnt))] if need_values(parts.facts) else None,
+            transform,
+            {role: name for role, name in planned.roles.items() if role != "weights"},
+            parts=parts.facts,
+        )
+
+    def _estimate_sigma(self, transform: Transform | None, *rows: Any, robust: bool) -> float:
+        """Estimate the noise; fits that are tried with several kinds of it share it, which takes a pass."""
+        key = transform, len(self.columns.design), robust
+        if key not in self.sigmas:
+            self.sigmas[key] = estimate_sigma(*rows, robust=robust)
+        return self.sigmas[key]
+
+
 def _codes_of(design: Design, grid: Grid) -> NDArray[np.uint8]:
     """Encode the columns by their cut points."""
     codes = room_for_codes(*design.shape)
@@ -316,50 +284,10 @@ def _codes_of(design: Design, grid: Grid) -> NDArray[np.uint8]:
     return codes
 
 
-class _Sigmas:
-    """Estimates of the noise for a fit that is tried with `several` kinds of it.
-
-    Each takes a pass over the table, so that it is made once for a transform.
-    """
-
-    def __init__(self, *, several: bool) -> None:
-        self._several = several
-        self._known: dict[tuple[Any, ...], float] = {}
-
-    def of(self, transform: Transform | None, columns: int) -> Callable[..., float] | None:
-        """Return what estimates the noise of a transform's outcomes; None where one fit alone asks.
-
-        Fits of so many columns have the same ones.
-        """
-        return partial(self._estimate, transform, columns) if self._several else None
-
-    def _estimate(self, transform: Transform | None, columns: int, *rows: Any, robust: bool) -> float:
-        key = transform, columns, robust
-        if key not in self._known:
-            self._known[key] = estimate_sigma(*rows, robust=robust)
-        return self._known[key]
-
-
 def _method_warnings(training: Training, schema: Schema) -> list[str]:
     """Return warnings about data that the method treats specially."""
     place = METHODS[training.settings.method].engine.warnings
     return load_code(place)(training, schema) if place else []
-
-
-def _linear_training(
-    settings: Settings,
-    design: Design,
-    schema: Schema,
-    y: NDArray[np.float64],
-    weights: NDArray[np.float64] | None,
-) -> tuple[LinearTraining | None, NDArray[np.float64] | None]:
-    """Choose the terms of a linear part, and estimate it roughly for numbers, float64 [n]; None without."""
-    if not settings.linear:
-        return None, None
-    classes = FAMILIES[settings.family].has_classes
-    terms = LinearTerms.choose(design, schema, CLASS_SLOPE_SD if classes else outcome_sd(y, weights))
-    linear = LinearTraining(terms, terms.of(design))
-    return linear, None if classes else ridge_fit(linear.z, y, weights)
 
 
 def _read_features(

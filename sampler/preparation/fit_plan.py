@@ -28,8 +28,8 @@ class FitPlan:
         The features and their kinds.
     target, outcome, censored
         The target's column; the outcomes, float64 [n]; limits of these, where columns tell of any.
-    by_role
-        What the other columns with a role say of the rows, float64 [n], by role.
+    roles, by_role
+        Names of the other columns with a role, by role; what they say of the rows, float64 [n], by role.
     groups, group_index
         Columns of groups with their levels, and the level of each row, int32 [column, n].
     slopes
@@ -53,6 +53,7 @@ class FitPlan:
     target: Column
     outcome: Floats
     censored: CensoredOutcomes | None
+    roles: dict[str, str]
     by_role: dict[str, Floats]
     groups: tuple[Column, ...]
     group_index: NDArray[np.int32]

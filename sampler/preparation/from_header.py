@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from sampler.data.censoring.outcomes import censoring_roles
-from sampler.data.encode import Coded, encode, encoded_again
+from sampler.data.encode import encode, encoded_again
 from sampler.data.level_means import LevelOutcomes
 from sampler.data.rows import named, read_roles, read_roles_again
 from sampler.data.table import read, read_column
 from sampler.data.target import in_order
-from sampler.data.treatment.design import ROLE
-from sampler.errors import DataError, DataProblem
+from sampler.errors import DataError
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
-from sampler.posterior.parts.effects import EffectColumns
 from sampler.preparation.hurdle import learnt_beside_point
 from sampler.preparation.outcomes import read_outcomes, transformed
 from sampler.preparation.part import PartRows, parts_of
-from sampler.preparation.propensity import effect_prior, num_codes_of
+from sampler.preparation.propensity import num_codes_of
 from sampler.prepared_fit import IN_HEADER, PreparedFit
 from sampler.prior import Constants, HurdleConstants
 from sampler.settings import Settings
 from sampler.storage.model_header import Header
-from sampler.training import GroupTraining, LinearTraining, Training
+from sampler.training import Training
 
 
 def prepare_one_again(header: Header, X: Any, y: Any, weights: Any = None) -> PreparedFit:
@@ -67,45 +63,22 @@ def prepare_one_again(header: Header, X: Any, y: Any, weights: Any = None) -> Pr
     if isinstance(constants, HurdleConstants):
         at_point = outcome == constants.point
         learnt = learnt_beside_point(learnt, at_point, constants.offset)
-    linear = None
-    if header.linear is not None and coded.values is not None:
-        linear = LinearTraining(header.linear, header.linear.of(coded.values))
-    codes = coded.codes
-    if header.effects is not None:
-        codes = EffectColumns(header.effects, len(codes)).add(codes, numbers[ROLE])
     weight = numbers.pop("weights", None)
-    rows = PartRows(settings, header.schema, coded.codes, coded.values, learnt, weight, numbers)
+    columns = header.schema, coded.codes, coded.values
+    parts = parts_of(PartRows(settings, *columns, learnt, weight, numbers, coded.groups, header.parts))
     training = Training(
-        codes=codes,
-        num_codes=num_codes_of(header.grid, codes),
+        codes=parts.codes,
+        num_codes=num_codes_of(header.grid, parts.codes),
         y=learnt,
         weights=weight,
         constants=constants,
         settings=settings,
-        linear=linear,
-        groups=_groups_again(header, coded, linear),
         limits=limits,
         by_role=numbers,
-        effect=effect_prior(
-            header.effects, header.schema, counts=FAMILIES[settings.family].target == "counts"
-        ),
         at_point=at_point,
-        parts=parts_of(rows, header.parts).training,
+        parts=parts.training,
     )
     return PreparedFit(training, **{name: getattr(header, name) for name in IN_HEADER})
-
-
-def _groups_again(header: Header, coded: Coded, linear: LinearTraining | None) -> GroupTraining | None:
-    """Return the groups of the training rows; raise DataError for others than those of the fit."""
-    if header.groupings is None or coded.groups is None:
-        return None
-    for column, places in zip(header.schema.groups, coded.groups, strict=True):
-        if np.any(places < 0):
-            row = int(np.argmax(places < 0)) + 1
-            raise DataError(
-                [DataProblem(column.name, row, "the fit had no such group, so this row was not in it")]
-            )
-    return GroupTraining.of(header.groupings, coded.groups, linear, coded.values)
 
 
 def _constants_again(header: Header, settings: Settings) -> Constants:

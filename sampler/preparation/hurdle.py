@@ -12,9 +12,10 @@ from sampler.array_types import Floats
 from sampler.definitions.design import Design
 from sampler.preparation.design import RowsOfDesign
 from sampler.preparation.fit_plan import FitPlan
+from sampler.preparation.part import PartRows, parts_of
 from sampler.prepared_fit import PreparedFit, reference_rows
 from sampler.prior import HurdleConstants
-from sampler.training import LinearTraining
+from sampler.storage.model_header import need_values
 
 POINT_SD = 1.5  # prior sd of the forest of the point, that of a probit with k = 2
 
@@ -64,7 +65,7 @@ def with_point(
     training, at_point = others.training, y == point
     learnt = np.full(len(y), training.constants.offset)
     learnt[~at_point] = training.y
-    linear = training.linear and LinearTraining(training.linear.terms, training.linear.terms.of(design))
+    rows = PartRows(training.settings, others.schema, codes, design, learnt, None, {}, facts=others.parts)
     constants = HurdleConstants(
         **asdict(training.constants),
         point=point,
@@ -77,8 +78,8 @@ def with_point(
         y=learnt,
         constants=constants,
         settings=replace(training.settings, family="hurdle"),
-        linear=linear,
         at_point=at_point,
+        parts=parts_of(rows).training,
     )
-    values = design[:, reference_rows(len(y))] if linear else None
+    values = design[:, reference_rows(len(y))] if need_values(others.parts) else None
     return replace(others, training=of_all, reference_values=values)

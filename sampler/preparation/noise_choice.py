@@ -27,6 +27,7 @@ from sampler.preparation.quick_choice import hits, looked_at, quick_gains
 from sampler.prepared_fit import PreparedFit, reference_rows
 from sampler.settings import NO_TRANSFORM, Settings
 from sampler.storage.draw_codec import pack
+from sampler.storage.model_header import need_values
 
 Kind = tuple[Settings, Transform | None]
 EncodedRows = tuple[Floats, Design, Floats | None, NDArray[np.uint8]]
@@ -201,7 +202,7 @@ def held_out_scores(
     for fold in range(FOLDS):
         train, held = rows[part != fold], rows[part == fold]
         posterior = _fitted(_of_rows(problem, train, design))
-        values = design[:, held] if problem.training.linear else None
+        values = design[:, held] if need_values(problem.parts) else None
         weights = problem.training.weights
         coded = Coded(problem.training.codes[:, held], [], values=values)
         law = predictive_of(posterior.law, coded, None if weights is None else weights[held])
@@ -219,15 +220,14 @@ def held_out_scores(
 def _of_rows(problem: PreparedFit, rows: NDArray[np.int64], design: Design) -> PreparedFit:
     """Return the fit to some of the rows, without groups, limits and other roles."""
     training = problem.training
-    linear = training.linear
     few = replace(
         training,
         codes=np.ascontiguousarray(training.codes[:, rows]),
         y=training.y[rows],
         weights=None if training.weights is None else training.weights[rows],
-        linear=None if linear is None else replace(linear, z=np.ascontiguousarray(linear.z[:, rows])),
+        parts={name: part.take(rows) for name, part in training.parts.items()},
     )
-    values = None if linear is None else design[:, rows[reference_rows(len(rows))]]
+    values = design[:, rows[reference_rows(len(rows))]] if need_values(problem.parts) else None
     return replace(problem, training=few, reference_values=values)
 
 

@@ -171,8 +171,8 @@ def plan(
     else:
         choose_censored_transform(settings.transform, name, outcome, censoring)
     known = [summary.name for summary in summaries]
-    others = {role: column.name for role, column in roles.items()}
-    check_names(grouped, known, {"target": rows.outcome.name} | others, features)
+    names = {role: column.name for role, column in roles.items()}
+    check_names(grouped, known, {"target": rows.outcome.name} | names, features)
     choice = choose(
         summaries,
         reserved=[*(name for name in rows.taken if name in known and name not in rows.copies), *grouped],
@@ -206,6 +206,7 @@ def plan(
         target=target,
         outcome=outcome,
         censored=censored,
+        roles=names,
         by_role=by_role,
         groups=group_columns,
         group_index=group_index,

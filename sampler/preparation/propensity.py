@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +13,17 @@ from sampler.array_types import Codes, Floats
 from sampler.bart.prior import calibrate
 from sampler.chains import needed_kernels, start_chain
 from sampler.data.binning import Grid, cut_points
-from sampler.data.schema import Schema
-from sampler.data.treatment.design import DOSE, TWO, EffectDesign, FittedPropensity
+from sampler.data.data_warnings import dose_warnings, site_warnings
+from sampler.data.treatment.design import DOSE, ROLE, TWO, EffectDesign, FittedPropensity
 from sampler.data.treatment.dose import Dose
 from sampler.data.treatment.reading import check_overlap
-from sampler.definitions.design import Design
+from sampler.families import FAMILIES
 from sampler.kernels.jit import warm
 from sampler.posterior.assessment.class_scores import area_under_roc
 from sampler.posterior.parts.effects import EffectColumns
+from sampler.preparation.fit_plan import FitPlan
+from sampler.preparation.part import PartDesign, PartRows
+from sampler.prepared_fit import reference_rows
 from sampler.prior import outcome_sd
 from sampler.settings import Settings
 from sampler.storage.draw_codec import pack
@@ -34,73 +38,60 @@ ROUGH = {"sigma_estimate": "naive"}  # reads no features, which may be of more r
 SD_OF = {"two": 0.5, "counts": 1.0}  # that stand for the outcome's sd, by the kind of outcomes
 
 
-@dataclass(frozen=True)
-class TreatedRows:
-    """Treatments of the training rows, and how trees see them."""
+class TreatmentDesign(PartDesign):
+    """Columns of a treatment for trees, its probability or expected dose, and the prior of its effect."""
 
-    design: EffectDesign
-    codes: Codes
+    @classmethod
+    def facts(cls, rows: PartRows, planned: FitPlan) -> EffectDesign | None:
+        """Decide how trees see the treatment; None without one.
 
-    @property
-    def finer(self) -> float | None:
-        """Factor by which the grid must be finer for the effect of a unit of a dose; None of arms."""
-        return None if self.design.dose is None else 1.0 / self.design.dose.share
+        Raises DataError where a feature tells the arms apart, or the dose, without fail.
+        """
+        treated = rows.by_role.get(ROLE)
+        if treated is None:
+            return None
+        design, codes = rows.design, rows.codes
+        settings, schema, arms, propensity = rows.settings, rows.schema, planned.arms, planned.propensity
+        dose = Dose.of(treated) if arms == DOSE else None
+        check_overlap(planned.roles[ROLE], treated, schema, design, settings, dose=dose is not None)
+        reference = treated[reference_rows(len(treated))]
+        own = EffectDesign(settings.effects, reference, given=propensity, arms=arms, dose=dose)
+        if propensity is not None and len(arms) <= len(TWO):
+            place = [schema.columns[column].name for column, _ in schema.coded].index(propensity)
+            count, total = np.bincount(codes[place]), np.bincount(codes[place], design[place])
+            means = np.divide(total, count, out=np.full(len(count), design[place].mean()), where=count > 0)
+            own = replace(own, known=(place, means))
+        if settings.effects != "plain" and settings.assignment == "observed" and propensity is None:
+            own = with_propensities(own, treated, codes, settings.seed)
+        kind = FAMILIES[settings.family].target
+        return replace(own, sd=effect_sd(rows.y, rows.weights, kind))
 
+    @classmethod
+    def codes(cls, facts: EffectDesign, rows: PartRows, codes: Codes) -> Codes:
+        """Return the codes with the columns of the treatment."""
+        return EffectColumns(facts, len(codes)).add(codes, rows.by_role[ROLE])
 
-def treated_rows(
-    name: str,
-    treated: Floats,
-    design: Design,
-    codes: Codes,
-    schema: Schema,
-    settings: Settings,
-    propensity: str | None,
-    reference: NDArray[np.int64],
-    arms: tuple[str, ...],
-) -> TreatedRows:
-    """Decide how trees see a treatment, and fit its probability, or the expected dose.
+    @classmethod
+    def training(cls, facts: EffectDesign, rows: PartRows) -> EffectPrior | None:
+        """Return the prior of an effect that has forests of its own; None for others."""
+        if facts.kind != "bcf":
+            return None
+        names = [rows.schema.columns[place].name for place, _ in rows.schema.coded]
+        barred = tuple(k for k, name in enumerate(names) if name == facts.given)
+        counts = FAMILIES[rows.settings.family].target == "counts"
+        return EffectPrior.of(len(names), barred, facts.sd, facts.num_parts(counts=counts), facts.dose)
 
-    Parameters
-    ----------
-    name
-        Name of the treatment's column.
-    treated
-        Arms by their places, or doses, float64 [n].
-    design, codes
-        Coded columns before binning, float64 [column, n], and their codes.
-    schema
-        The features.
-    settings
-        Settings of the fit.
-    propensity
-        Name of the feature that is the probability of being treated; None to fit it.
-    reference
-        Places of the reference rows.
-    arms
-        Names of the arms; none of a dose.
+    @classmethod
+    def estimates(cls, facts: EffectDesign, training: Any, rows: PartRows) -> dict[str, Any]:  # noqa: ARG003
+        """Ask for a finer grid for the effect of a unit of a dose."""
+        return {} if facts.dose is None else {"finer": 1.0 / facts.dose.share}
 
-    Returns
-    -------
-    TreatedRows
-        The design, without the scale of the effect's prior, and the codes of all columns of the mean's trees.
-
-    Raises
-    ------
-    DataError
-        Where a feature tells the arms apart, or the dose, without fail.
-
-    """
-    dose = Dose.of(treated) if arms == DOSE else None
-    check_overlap(name, treated, schema, design, settings, dose=dose is not None)
-    own = EffectDesign(settings.effects, treated[reference], given=propensity, arms=arms, dose=dose)
-    if propensity is not None and len(arms) <= len(TWO):
-        place = [schema.columns[column].name for column, _ in schema.coded].index(propensity)
-        rows, total = np.bincount(codes[place]), np.bincount(codes[place], design[place])
-        means = np.divide(total, rows, out=np.full(len(rows), design[place].mean()), where=rows > 0)
-        own = replace(own, known=(place, means))
-    if settings.effects != "plain" and settings.assignment == "observed" and propensity is None:
-        own = with_propensities(own, treated, codes, settings.seed)
-    return TreatedRows(own, EffectColumns(own, len(codes)).add(codes, treated))
+    @classmethod
+    def warnings(cls, facts: EffectDesign, rows: PartRows, planned: FitPlan) -> list[str]:
+        """Warn of few doses, and of sites."""
+        of_rows = planned.roles[ROLE], rows.by_role[ROLE], rows.schema, rows.design
+        doses = [] if facts.dose is None else dose_warnings(*of_rows)
+        return [*doses, *site_warnings(*of_rows, rows.settings)]
 
 
 def with_propensities(own: EffectDesign, treated: Floats, codes: Codes, seed: int) -> EffectDesign:
@@ -118,15 +109,6 @@ def num_codes_of(grid: Grid, codes: Codes) -> NDArray[np.int64]:
 def effect_sd(y: Floats, weights: Floats | None, target: str) -> float:
     """Return the sd of what is learnt [n]: of normal quantiles for two classes, of logarithms for counts."""
     return SD_OF[target] if target in SD_OF else outcome_sd(y, weights)
-
-
-def effect_prior(design: EffectDesign | None, schema: Schema, *, counts: bool) -> EffectPrior | None:
-    """Return the prior of an effect that has forests of its own; None for others."""
-    if design is None or design.kind != "bcf":
-        return None
-    names = [schema.columns[place].name for place, _ in schema.coded]
-    barred = tuple(k for k, name in enumerate(names) if name == design.given)
-    return EffectPrior.of(len(names), barred, design.sd, design.num_parts(counts=counts), design.dose)
 
 
 def fit_propensity(own: EffectDesign, treated: Floats, codes: Codes, seed: int) -> FittedPropensity:

@@ -85,7 +85,9 @@ def start(model, y, drawn, lines, seed):
     entries = {"leaf_sd": LEAF_SD, "k": 2.0, "alpha": model.alpha, "beta": model.beta}
     entries |= {"k_df": 4.0, "k_scale": 3.0} if drawn else {}
     data = training(model.codes[:, : model.num_rows], y, prior=entries, family="categorical", **settings)
-    return Chain.start(replace(data, constants=replace(data.constants, shares=SHARES), linear=lines), 0)
+    return Chain.start(
+        replace(data, constants=replace(data.constants, shares=SHARES), parts={"line": lines}), 0
+    )
 
 
 def log_f_of(chain, model):

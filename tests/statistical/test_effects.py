@@ -72,7 +72,7 @@ def problem(y, splits, num_draws, *, drawn=False, moves="default", **more):
     )  # fmt: skip
     alpha, beta = splits
     prior = EffectPrior(3, (), 0.5, 0.2, num_trees=1, alpha=alpha, beta=beta, drawn=drawn)
-    return replace(data, effect=prior, by_role={"treatment": TREATED.astype(float)})
+    return replace(data, parts={"treatment": prior}, by_role={"treatment": TREATED.astype(float)})
 
 
 def effects_of(draws, data):
@@ -109,7 +109,7 @@ def test_a_deep_tree_of_effects_is_exact():
 def test_resumes():
     """A chain resumed from any checkpoint is the whole one, bit for bit."""
     data = problem(Y_B, (0.9, 1.0), 20, drawn=True)
-    check_resuming(replace(data, effect=replace(data.effect, mean_sd=0.5)))
+    check_resuming(replace(data, parts={"treatment": replace(data.part(EffectPrior), mean_sd=0.5)}))
     check_resuming(of_arms(20, drawn=True, mean_sd=0.5))
     check_resuming(of_dose(20, drawn=True, mean_sd=0.5))
 
@@ -149,8 +149,8 @@ def exact_of_arms():
 def of_arms(num_draws, **prior):
     """Return one tree for the mean and one for each of three arms, whose leaves have variance .04."""
     data = problem(Y_B, (0.25, 3.0), num_draws)
-    effect = replace(data.effect, parts=3, start=0.4, **prior)
-    return replace(data, effect=effect, by_role={"treatment": ARMS.astype(float)})
+    effect = replace(data.part(EffectPrior), parts=3, start=0.4, **prior)
+    return replace(data, parts={"treatment": effect}, by_role={"treatment": ARMS.astype(float)})
 
 
 @pytest.mark.slow
@@ -191,8 +191,8 @@ def exact_of_a_dose():
 def of_dose(num_draws, **prior):
     """Return one tree for the mean and one for the effect of a dose, whose leaves have variance .04."""
     data = problem(Y_B, (0.25, 3.0), num_draws)
-    effect = replace(data.effect, dose=UNITS, **prior)
-    return replace(data, effect=effect, by_role={"treatment": DOSES})
+    effect = replace(data.part(EffectPrior), dose=UNITS, **prior)
+    return replace(data, parts={"treatment": effect}, by_role={"treatment": DOSES})
 
 
 def test_dose():
@@ -214,7 +214,7 @@ def test_two_classes():
         thin=THIN, seed=3, prior={"offset": 0.2, "leaf_sd": 0.8**0.5, "alpha": 0.95, "beta": 1.0},
     )  # fmt: skip
     prior = EffectPrior(1, (), 1.0, 0.5**0.5, num_trees=1, alpha=0.25, beta=3.0, drawn=False)
-    data = replace(data, effect=prior, by_role={"treatment": treated})
+    data = replace(data, parts={"treatment": prior}, by_role={"treatment": treated})
     draws = draws_of(data)
     counts = np.bincount(draws.forests["effect"].leaf_counts[:, 0], minlength=4)[1:4]
     holds(chi_square(counts, np.array([0.742228, 0.249714, 0.008058])).p)
@@ -235,12 +235,14 @@ def test_counts(monkeypatch):
     )  # fmt: skip
     prior = EffectPrior(1, (), 1.0, 1.0, num_trees=1, alpha=0.25, beta=3.0, drawn=False, parts=2)
     by_role = {"treatment": np.array([1.0, 0.0, 1.0]), "exposure": np.array([1.0, 2.0, 1.0])}
-    data = replace(data, effect=prior, by_role=by_role, constants=replace(data.constants, rate=1.0))
+    data = replace(
+        data, parts={"treatment": prior}, by_role=by_role, constants=replace(data.constants, rate=1.0)
+    )
     draws = draws_of(data)
     logs = [fits(draws.forests[f"effect {arm}"], data.codes, data.constants) for arm in (0, 1)]
     holds(mean_is(logs[1] - logs[0], np.array([0.396, 0.426, 0.409])))
     short = replace(data.settings, num_draws=15, num_burnin=5, thin=1)
-    check_resuming(replace(data, settings=short, effect=replace(prior, drawn=True)))
+    check_resuming(replace(data, settings=short, parts={"treatment": replace(prior, drawn=True)}))
 
 
 class Setting:
@@ -304,7 +306,9 @@ class Setting:
     def start(self, y, seed=3):
         """Start a chain."""
         data = self.model.training(y, **ENDLESS, seed=seed)
-        return Chain.start(replace(data, effect=self.prior, by_role={"treatment": self.treated}), 0)
+        return Chain.start(
+            replace(data, parts={"treatment": self.prior}, by_role={"treatment": self.treated}), 0
+        )
 
 
 def functions_of(f, effect, sd, sigma2, leaves):
@@ -410,7 +414,9 @@ def joint_of_counts(rounds, draws):
         family="negative-binomial", num_trees=3, seed=3, **ENDLESS,
     )  # fmt: skip
     by_role = {"treatment": of.arms.astype(float)}
-    data = replace(data, constants=replace(data.constants, rate=RATE), effect=of.prior, by_role=by_role)
+    data = replace(
+        data, constants=replace(data.constants, rate=RATE), parts={"treatment": of.prior}, by_role=by_role
+    )
     prior = [count_functions(draw_counts(of, rng), of, rng)[0] for _ in range(draws)]
     chain = Chain.start(data, 0)
     return keeps_joint_law(

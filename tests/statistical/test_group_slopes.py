@@ -122,7 +122,7 @@ def joint(rounds, draws, options):
     prior = [prior_draw(model, rng) for _ in range(draws)]
     y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
     data = model.training(y, **ENDLESS, seed=3)
-    chain = Chain.start(replace(data, groups=groups), 0)
+    chain = Chain.start(replace(data, parts={"groups": groups}), 0)
 
     def observe(chain):
         f, sigma2, state = f_of(chain), chain.sigma**2, state_of(chain)
@@ -155,7 +155,7 @@ def ranks_of(model, groups, seed, rng):
     f = forest.f[: model.num_rows] + at_rows(effects, groups)
     y = model.outcome(f, sigma2, rng)
     data = model.training(y, num_draws=DRAWS, thin=20, num_burnin=600, seed=seed)
-    chain = Chain.start(replace(data, groups=groups), 0)
+    chain = Chain.start(replace(data, parts={"groups": groups}), 0)
     chain.run(chain.iterations)
     draws = chain.take()
     drawn = data.constants.step * draws.forests["groups"].leaf.reshape(DRAWS, -1)

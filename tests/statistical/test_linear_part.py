@@ -57,7 +57,7 @@ def joint(rounds, draws, *, weighted):
     prior = [prior_draw(model, linear.z, rng) for _ in range(draws)]
     y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
     data = model.training(y, **ENDLESS, linear=True, seed=3)
-    data = replace(data, linear=linear, constants=replace(data.constants, step=GRID))
+    data = replace(data, parts={"line": linear}, constants=replace(data.constants, step=GRID))
     chain = Chain.start(data, 0)
 
     def observe(chain):

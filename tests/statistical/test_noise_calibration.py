@@ -107,7 +107,7 @@ def ranks_of(model, noise, rng, seed):
         y, num_draws=DRAWS, thin=slower * THIN, num_burnin=slower * BURNIN, seed=seed, **settings
     )
     if line is not None:
-        data = replace(data, linear=line, constants=replace(data.constants, step=GRID))
+        data = replace(data, parts={"line": line}, constants=replace(data.constants, step=GRID))
     chain = Chain.start(data, 0)
     chain.run(slower * BURNIN)
     states = []

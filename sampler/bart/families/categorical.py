@@ -30,7 +30,7 @@ from sampler.kernels.arrays import Data
 from sampler.prior import Constants
 from sampler.settings import Settings
 from sampler.storage.draws import Draws
-from sampler.training import Training
+from sampler.training import LinearTraining, Training
 
 LOG_SD = 7.22  # prior sd of the log of a class's f times k; log odds have twice probit's sd, times 1.702
 
@@ -107,8 +107,8 @@ class Categorical(Likelihood):
         self.scalars = np.ones(1)
         self._scale = scale_by_k(constants, settings.num_trees, first)
         self._lines = None
-        if training.linear is not None:
-            self._lines = ClassSlopes(training.linear, self._is_class, settings.num_trees, rows)
+        if "line" in training.parts:
+            self._lines = ClassSlopes(training.part(LinearTraining), self._is_class, settings.num_trees, rows)
 
     def state(self) -> list[NDArray[Any]]:
         """Return the place of the leaves' scale, slopes and their spread, as views, where they are drawn."""

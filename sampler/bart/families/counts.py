@@ -36,7 +36,7 @@ from sampler.families import FAMILIES, ZERO_TREES
 from sampler.kernels.arrays import Data
 from sampler.prior import Constants
 from sampler.settings import Settings
-from sampler.training import Training
+from sampler.training import EffectPrior, Training
 
 LOG_SD = 2.0  # prior sd of the log rate times k
 ZERO_SD = 1.5  # prior sd of that forest
@@ -138,9 +138,10 @@ class CountLikelihood(Likelihood):
         leaves = gamma_prior(constants.leaf_sd, 1)
         self.models = [make_log_linear(leaves, 1.0, self._noise, self._weights, rows)]
         self._scale = scale_by_k(constants, settings.num_trees, self.models[0])
-        if training.effect:
-            self._arms = CountArms(training, training.effect, self._noise)
-            self.plans = (rate, *effect_forest.plan(training.effect, rate))
+        if "treatment" in training.parts:
+            effect = training.part(EffectPrior)
+            self._arms = CountArms(training, effect, self._noise)
+            self.plans = (rate, *effect_forest.plan(effect, rate))
             self.models += self._arms.models
         if self._zeros:
             self.models.append(_probit_leaves(zeros, self._noise, rows))

@@ -239,45 +239,36 @@ class EffectForests(ChainPart):
     """The forest of the effect of one chain, or one of each of several arms."""
 
     @classmethod
-    def of(cls, training: Training) -> type[EffectForests] | None:
-        """Return the class where a treatment's effect has a forest."""
-        return None if training.effect is None else cls
-
-    @classmethod
     def plan(cls, training: Training, mean: ForestPlan) -> tuple[ForestPlan, ...]:
         """Plan the forests."""
-        assert training.effect is not None, "there is an effect"
-        return plan(training.effect, mean)
+        return plan(training.part(EffectPrior), mean)
 
     @classmethod
     def scalars(cls, training: Training) -> tuple[str, ...]:
         """Name the standard deviation and half the mean of each forest."""
-        assert training.effect is not None, "there is an effect"
-        names = (of_parts(name, training.effect.parts) for name in (SCALAR, HALF_MEAN))
+        names = (of_parts(name, training.part(EffectPrior).parts) for name in (SCALAR, HALF_MEAN))
         return tuple(name for pair in zip(*names, strict=True) for name in pair)
 
     @classmethod
     def kernels(cls, training: Training) -> tuple[str, ...]:
         """Name the groups of compiled kernels; each of several arms weighs the rows of its own."""
-        assert training.effect is not None, "there is an effect"
-        weights = ("weights",) if training.effect.parts > 1 else ()
+        weights = ("weights",) if training.part(EffectPrior).parts > 1 else ()
         return (*weights, forest_call.GROUP, "effect-scale")
 
     @classmethod
     def model_of(cls, training: Training, plan: ForestPlan, mean: Normal) -> Normal:
         """Make the leaf model of a forest, with weights and noise of its own where it sees rows otherwise."""
-        assert training.effect is not None, "there is an effect"
+        prior = training.part(EffectPrior)
         variance = np.array([(plan.leaf_sd / training.constants.step) ** 2])
-        if not training.effect.weighs:
+        if not prior.weighs:
             return mean._replace(variance=variance)
         # the weights of a dose have another unit
-        noise = mean.noise if training.effect.dose is None else mean.noise.copy()
+        noise = mean.noise if prior.dose is None else mean.noise.copy()
         weights = np.zeros(len(training.y), np.int32)
         return mean._replace(variance=variance, weights=weights, noise=noise, passes=passes_of(weighted=True))
 
     def __init__(self, training: Training, host: HasParts) -> None:
-        prior = training.effect
-        assert prior is not None, "there is an effect"
+        prior = training.part(EffectPrior)
         place = host.scalar_names.index(self.scalars(training)[0])
         self._effects: dict[str, EffectForest] = {}
         for forest, model in zip(host.plans, host.models, strict=True):

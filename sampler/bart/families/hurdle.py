@@ -52,22 +52,22 @@ class Hurdle(Likelihood):
         constants, at_point = training.constants, training.at_point
         assert isinstance(constants, HurdleConstants)
         assert at_point is not None, "a hurdle has a point"
-        others, linear, settings = np.flatnonzero(~at_point), training.linear, training.settings
+        others, settings = np.flatnonzero(~at_point), training.settings
         self._others = replace(
             training,
             codes=np.ascontiguousarray(training.codes[:, others]),
             y=training.y[others],
-            linear=None if linear is None else replace(linear, z=np.ascontiguousarray(linear.z[:, others])),
             settings=replace(settings, family="gaussian"),
             at_point=None,
+            parts={name: part.take(others) for name, part in training.parts.items()},
         )
         self._of_point = replace(
             training,
             y=at_point.astype(np.float64),
-            linear=None,
             constants=of_point(constants),
             settings=replace(settings, family="probit", noise=CONSTANT),
             at_point=None,
+            parts={},
         )
         self._data = make_data(self._others)
         self._numbers, self._probit = Gaussian(self._others), Probit(self._of_point)

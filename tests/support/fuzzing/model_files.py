@@ -23,6 +23,7 @@ from sampler.noise import component_names
 from sampler.posterior.several.stored import posterior_of
 from sampler.storage.draws import Draws
 from sampler.storage.model_file import START, read_parts, write_model
+from sampler.training import LinearTraining
 from sampler.trees.soft.draws import SoftDraws
 from tests.support.models import kinds
 from tests.support.models.questions import DEAR, answer, questions
@@ -278,8 +279,7 @@ def _beside(each: Draws, *forests: str, **scalars: float) -> Draws:
 def _of_every_kind(forests: list[Draws]) -> list[bytes]:
     """Return files of sums of trees with more parts: noise, a linear part, transforms, classes and counts."""
     exposure = np.linspace(0.5, 3.0, 30)
-    linear = prepare(*_columns(), linear=True, num_draws=4).training.linear
-    assert linear is not None
+    linear = prepare(*_columns(), linear=True, num_draws=4).training.part(LinearTraining)
     slopes = dict.fromkeys(slope_names(len(linear.terms.column)), 0.3)
     counts = [0, 1, 5] * 10
     kinds = [

@@ -8,6 +8,7 @@ from sampler.data.linear_terms import CLASS_FOREST
 from sampler.families import CLASS_SLOPE_SD, LONGEST_PERIOD, class_line_period
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
+from sampler.training import LinearTraining
 from tests.reference.enumerator import log_sum
 from tests.support.chain_driver import check_resuming, draws_of
 
@@ -34,9 +35,9 @@ def test_slopes_have_their_exact_law():
     prior = {"leaf_sd": 1e-5, "k": 2.0}
     settings = {"num_trees": 1, "num_chains": 1, "num_burnin": 200, "num_draws": 12_000, "thin": 2}
     data = prepare({"x": x}, y, family="categorical", linear=True, prior=prior, **settings).training
-    assert data.linear.terms.slope_scale == CLASS_SLOPE_SD
+    assert data.part(LinearTraining).terms.slope_scale == CLASS_SLOPE_SD
     draws = draws_of(data)
-    z, shares = data.linear.z[0], np.array(data.constants.shares)
+    z, shares = data.part(LinearTraining).z[0], np.array(data.constants.shares)
     log_tau = np.linspace(-FAR, FAR, 200) + np.log(CLASS_SLOPE_SD)
     apart = np.linspace(-12, 40, 1500)[:, None]  # second slope less the first
     odds = np.log(shares[1] / shares[0]) + apart * z
@@ -62,7 +63,7 @@ def test_a_chain_resumes_bit_for_bit(prior):
     settings = {"num_trees": 4, "num_chains": 1, "num_burnin": 12, "num_draws": 8, "thin": 1}
     data = prepare(X, y, family="categorical", prior=prior, **settings).training
     assert data.settings.linear is True
-    assert data.linear.z.shape == (4, 80)  # two numbers, holes, one of two levels
+    assert data.part(LinearTraining).z.shape == (4, 80)  # two numbers, holes, one of two levels
     check_resuming(data)
 
 
@@ -74,7 +75,7 @@ def test_slopes_are_drawn_as_often_as_their_time_allows():
     X, y = three(80)
     settings = {"num_trees": 4, "num_chains": 1, "num_burnin": 10, "num_draws": 20, "thin": 1}
     data = prepare(X, y, family="categorical", **settings).training
-    assert class_line_period(*reversed(data.linear.z.shape), 4) == 2
+    assert class_line_period(*reversed(data.part(LinearTraining).z.shape), 4) == 2
     slopes = draws_of(data).forests[CLASS_FOREST].leaf.reshape(20, 12)
     changes = np.any(np.diff(slopes, axis=0) != 0, axis=1)
     assert changes[::2].sum() == 0
@@ -151,10 +152,10 @@ def test_what_has_no_lines():
             fit(X, outcome, family=family, linear=True, **FAST)
         assert refused.value.field == "linear"
     few = {name: values[:20] for name, values in X.items()}
-    assert prepare(few, y[:20], family="categorical", **FAST).training.linear is None
-    assert prepare(X, y, family="categorical", prior_only=True, **FAST).training.linear is None
+    assert prepare(few, y[:20], family="categorical", **FAST).training.parts.get("line") is None
+    assert prepare(X, y, family="categorical", prior_only=True, **FAST).training.parts.get("line") is None
     one = {"x": np.ones(150)}
-    assert prepare(one, y, family="categorical", **FAST).training.linear is None
+    assert prepare(one, y, family="categorical", **FAST).training.parts.get("line") is None
 
 
 def test_a_file_without_its_slopes_is_refused(fitted):

@@ -74,7 +74,9 @@ def test_trees_and_covariance_have_their_exact_law():
     law = law[:, None] + np.vstack(parts)
     law = np.exp(law - log_sum(law.ravel()))
     data = of_toy(toy, num_trees=1, num_draws=4_000, num_burnin=300, thin=4, seed=7)
-    draws = draws_of(replace(data, groups=GroupTraining(np.array([group], np.int32), (2,), (0.3,), z)))
+    draws = draws_of(
+        replace(data, parts={"groups": GroupTraining(np.array([group], np.int32), (2,), (0.3,), z)})
+    )
     leaves = np.bincount(draws.leaf_counts[:, 0], minlength=6)[1:6] / draws.num_draws
     np.testing.assert_allclose(leaves, leaf_law(toy, law.sum(axis=0)), atol=0.025)
     of_grid = law.sum(axis=1)
@@ -95,8 +97,8 @@ def test_effects_have_the_conjugate_law():
     X = {"x": x, "g": group}
     data = prepare(X, y, weights=weights, groups="g", slopes="x", prior=prior, **FAST | settings).training
     draws = draws_of(data)
-    terms = np.concatenate([np.ones((1, 60)), data.groups.z])
-    log_sd, partial, log_p = prior_on_grid(data.groups.scales[0], 30, 20)
+    terms = np.concatenate([np.ones((1, 60)), data.part(GroupTraining).z])
+    log_sd, partial, log_p = prior_on_grid(data.part(GroupTraining).scales[0], 30, 20)
     cov = covariance(log_sd, partial)
     mean, square = [], []
     for g in range(6):

@@ -65,7 +65,7 @@ def test_trees_and_standard_deviation_have_their_exact_law(moves):
     law = np.exp(law - log_sum(law.ravel()))
     data = of_toy(toy, num_trees=1, num_draws=4_000, num_burnin=300, thin=4, seed=7, moves=moves)
     groups = GroupTraining(np.array([group], np.int32), (2,), (0.3,))
-    draws = draws_of(replace(data, groups=groups))
+    draws = draws_of(replace(data, parts={"groups": groups}))
     leaves = np.bincount(draws.leaf_counts[:, 0], minlength=6)[1:6] / draws.num_draws
     np.testing.assert_allclose(leaves, leaf_law(toy, law.sum(axis=0)), atol=0.025)
     drawn = np.log(draws.scalars["group_sd_0"])
@@ -83,7 +83,7 @@ def test_intercepts_have_the_conjugate_law():
     X = {"x": np.arange(30.0), "g": group}
     data = prepare(X, y, weights=weights, groups="g", prior=prior, **settings).training
     draws = draws_of(data)
-    log_tau = np.linspace(-7, np.log(CUT), 4000) + np.log(scale := data.groups.scales[0])
+    log_tau = np.linspace(-7, np.log(CUT), 4000) + np.log(scale := data.part(GroupTraining).scales[0])
     tau2 = np.exp(2 * log_tau)
     size = np.bincount(group, weights)[:, None] / 0.8**2
     total = np.bincount(group, weights * y)[:, None] / 0.8**2
@@ -337,7 +337,7 @@ def test_a_line_stands_beside_groups():
     few = {name: values[:20] for name, values in X.items()}
 
     def lined(X, y, **settings):
-        return prepare(X, y, groups="who", **settings).training.linear is not None
+        return prepare(X, y, groups="who", **settings).training.parts.get("line") is not None
 
     assert lined(X, y)
     assert lined(X, y, slopes="x")

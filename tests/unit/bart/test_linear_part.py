@@ -59,7 +59,7 @@ def slopes_without_trees(z, y, *, sigma, tau, count, weights=None):
     data = prepare(
         {"x": [*range(len(y))]}, y, weights=weights, linear=True, prior=prior, num_chains=1
     ).training
-    chain = Chain.start(replace(data, linear=linear), 0)
+    chain = Chain.start(replace(data, parts={"line": linear}), 0)
     part, step = chain._likelihood.parts["line"]._part, data.constants.step
     slopes = np.empty((count, len(z)))
     for draw in range(count):
@@ -95,7 +95,7 @@ def test_trees_and_a_slope_have_their_exact_law(moves):
     law /= law.sum()
     terms = LinearTerms((0,), (False,), (0.0,), (1.0,), (0.0,), (0.0,), scale)
     data = of_toy(toy, num_trees=1, num_draws=4_000, num_burnin=300, thin=4, seed=7, moves=moves, linear=True)
-    draws = draws_of(replace(data, linear=LinearTraining(terms, z[None])))
+    draws = draws_of(replace(data, parts={"line": LinearTraining(terms, z[None])}))
     leaves = np.bincount(draws.leaf_counts[:, 0], minlength=6)[1:6] / draws.num_draws
     np.testing.assert_allclose(leaves, leaf_law(toy, law.sum(axis=0)), atol=0.025)
     assert np.log(draws.scalars["slope_sd"]).mean() == pytest.approx(law.sum(axis=1) @ log_tau, abs=0.1)
@@ -123,7 +123,7 @@ def test_tau_passes_from_one_mode_to_the_other():
     share = np.exp(log_p - log_p.max()) / np.cosh(log_tau)
     prior = {"sigma": 1.0, "leaf_sd": 1e-6, "step": 2.0**-18, "offset": 0.0}
     data = prepare({"x": [*range(40)]}, slopes @ z, linear=True, prior=prior, num_chains=1).training
-    chain = Chain.start(replace(data, linear=unscaled_terms(z, 1.0)), 0)
+    chain = Chain.start(replace(data, parts={"line": unscaled_terms(z, 1.0)}), 0)
     likelihood, draws = chain._likelihood, np.empty(4000)
     for draw in range(4000):
         linear_part.draw_linear_part(likelihood.parts["line"]._part, chain._models[0], chain._work)
@@ -167,10 +167,10 @@ def test_the_rotation_makes_terms_orthogonal():
 def test_terms_are_standardised_by_the_training_rows():
     """Numbers: mean 0, sd 1, held inside their range; missing ones 0, with an indicator; levels but one."""
     X, y = rows()
-    terms = prepare(X, y, linear=True).training.linear.terms
+    terms = prepare(X, y, linear=True).training.part(LinearTraining).terms
     assert len(terms.column) == 5  # a, a missing, b, and two levels of c
     new = prepare(X, y, linear=True)
-    z = new.training.linear.z
+    z = new.training.part(LinearTraining).z
     np.testing.assert_allclose(z.mean(axis=1), 0, atol=1e-12)
     np.testing.assert_allclose(z[2].std(), 1)
     values = np.array([[np.nan, 99.0], [-99.0, 0.0], [0, 1], [1, 0], [0, 0]], float)
@@ -258,7 +258,7 @@ def uneven_rows(number=200, seed=1):
 def test_a_line_is_added_where_it_pays():
     """By default: for a line with small steps, not for interacting steps, noise alone, or too many cells."""
     assert prepare(*rows(200)).training.settings.linear is True
-    assert prepare(*rows(200)).training.linear is not None
+    assert prepare(*rows(200)).training.parts.get("line") is not None
     X, y = uneven_rows()
     assert prepare(X, y).training.settings.linear is False
     assert prepare(X, np.random.default_rng(3).normal(size=200)).training.settings.linear is False

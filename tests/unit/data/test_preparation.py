@@ -307,7 +307,7 @@ def test_constants_have_the_units_of_the_outcomes_and_weights(settings):
 
     def constants(k: int, j: int) -> dict[str, object]:
         prepared = prepare(X, outcome * 2.0**k, weights=w * 2.0**j, **fixed, **settings)
-        linear, groups = prepared.training.linear, prepared.parts.get("groups")
+        linear, groups = prepared.training.parts.get("line"), prepared.parts.get("groups")
         return (
             prepared.training.constants.to_json()
             | ({"slope_scale": linear.terms.slope_scale} if linear else {})

@@ -18,11 +18,6 @@ class LevelConstants(ChainPart):
     """The constants of one chain: scalars of its outcome, whole grid steps in units of y."""
 
     @classmethod
-    def of(cls, training):
-        """Return the class where the fit has the part."""
-        return cls if NAME in training.parts else None
-
-    @classmethod
     def scalars(cls, training):
         """Name the constants."""
         return scalar_names(len(training.parts[NAME].inside))

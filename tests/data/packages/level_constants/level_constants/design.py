@@ -48,6 +48,10 @@ class LevelTraining:
         """All of it as bytes."""
         return self.inside.tobytes() + repr(self.sd).encode()
 
+    def take(self, rows):
+        """Return that of some of the rows."""
+        return LevelTraining(self.inside[:, rows], self.sd)
+
 
 class LevelDesign(PartDesign):
     """A constant for each coded column of the category."""
@@ -63,7 +67,7 @@ class LevelDesign(PartDesign):
             raise SettingsError(message, field=f"parts.{NAME}", code="not_applicable")
 
     @classmethod
-    def facts(cls, rows):
+    def facts(cls, rows, planned):
         """Find the levels; None where the fit has no such part."""
         column = rows.settings.parts.get(NAME)
         if column is None:
@@ -76,4 +80,4 @@ class LevelDesign(PartDesign):
     @classmethod
     def training(cls, facts, rows):
         """Tell which rows are of each level."""
-        return None if facts is None else LevelTraining(facts.of(rows.codes), facts.sd)
+        return LevelTraining(facts.of(rows.codes), facts.sd)
