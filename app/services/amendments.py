@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from app.services import datasets
 from app.services.datasets import Parsed
 from app.services.errors import Fault, InvalidRequestError, NotFoundError
-from app.services.readers.options import Options
+from app.services.readers.options import TYPED, Options
 from app.services.readers.values.missing import MissingValues
 from app.services.request_bodies import StrictBody
 from app.store import datasets as store
@@ -100,7 +100,7 @@ def _reading(dataset: Dataset, changes: Mapping[str, ColumnChangeRequest], given
     old = {each["name"]: each["kind"] for each in dataset.columns}
     changed = {name: change.kind for name, change in changes.items() if change.kind is not None}
     as_text = set[str]()
-    if spellings is not None and report.get("format") == "csv":
+    if spellings is not None and report.get("format") not in TYPED:
         # True and false are numbers as values, not as text.
         as_numbers = {name for name, kind in changed.items() if (old[name], kind) == ("boolean", "number")}
         as_text = {*changes, *spellings} - as_numbers

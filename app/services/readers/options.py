@@ -7,6 +7,7 @@ from sampler.host.data import LONGEST_NAME, DateOrder, Decimal, FileDialect, Sep
 
 Quote = Literal["double", "single", "none"]
 Format = Literal["csv", "parquet", "arrow", "xlsx", "xlsb", "xls", "ods", "json"]
+TYPED = ("parquet", "arrow", None)  # formats without cells as they were written
 WORKBOOKS = ("xlsx", "xlsb", "xls", "ods")
 Totals = Literal["keep", "leave-out"]
 KINDS = ("number", "boolean", "date", "category", "text")

@@ -367,3 +367,19 @@ def test_a_dataset_is_amended_without_a_second_upload(client):
     ):
         assert places(problem(client.post(path, json=body), 422))[0][0] == place, body
     problem(client.post("/datasets/ds_none/amend", json={"columns": {}}), 404)
+
+
+@only("sqlite")
+def test_a_dataset_of_a_workbook_is_amended_by_its_texts(client):
+    """Texts of a sheet that were read as numbers, or not as dates, are read again as they were written."""
+    rows = [["price", "day", "n"], ["1,50", "01.02.2026", 7], ["2,25", "03.04.2026", 8]]
+    answer = client.post("/datasets", content=xlsx({"S": rows}), headers={"Content-Type": XLSX})
+    assert [each["kind"] for each in answer.json()["columns"]][::2] == ["number", "number"]
+
+    kinds = {"price": "category", "day": "date", "n": "category"}
+    body = {"columns": {name: {"kind": kind} for name, kind in kinds.items()}, "dates": "day-first"}
+    amended = client.post(f"/datasets/{answer.json()['id']}/amend", json=body)
+
+    assert amended.status_code == 201, amended.text
+    preview = client.get(f"/datasets/{amended.json()['id']}/preview").json()["rows"]
+    assert preview[0] == {"price": "1,50", "day": "2026-02-01", "n": "7"}

@@ -162,7 +162,7 @@ def test_kept_columns_are_exact(client, settings, model):
     report = client.post("/models/codes/outcomes", content=text, headers=headers, params=query)
     assert report.status_code == 201, report.text
     query = {"prediction_id": prediction["id"], "key": "a", "repeated": "replace"}
-    by_value = client.post("/models/codes/outcomes", json={"rows": [{"a": 7, "y": 9.5}]} | query)
+    by_value = client.post("/models/codes/outcomes", json={"rows": [{"a": "007", "y": 9.5}]} | query)
     assert by_value.status_code == 201, by_value.text
 
 
