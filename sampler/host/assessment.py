@@ -3,7 +3,7 @@
 from sampler.posterior.assessment import calibration, censored_scores, convergence, row_diagnostics, scoring
 from sampler.posterior.assessment.baseline import linear_predictions
 from sampler.posterior.assessment.conformal import check_columns, conformity, predict_calibrated
-from sampler.posterior.assessment.density import PredictiveDistribution
+from sampler.posterior.assessment.density import Density, PredictiveDistribution
 from sampler.posterior.assessment.density import density as density_of_row
 from sampler.posterior.assessment.diagnostics import MAX_POINTS, diagnose, evenly_spaced
 from sampler.posterior.assessment.labelled_rows import LabelledRows
@@ -56,6 +56,7 @@ __all__ = [
     "ChainMoves",
     "Convergence",
     "CountedOnce",
+    "Density",
     "Diagnosis",
     "GroupFigures",
     "LabelledRows",

@@ -9,8 +9,7 @@ from sampler.studies.selection import NUM_DRAWS as SELECTION_NUM_DRAWS
 from sampler.studies.selection import NUM_PERMUTATIONS as SELECTION_NUM_PERMUTATIONS
 from sampler.studies.selection import NUM_TREES as SELECTION_NUM_TREES
 from sampler.studies.selection import PERMUTATIONS as SELECTION_PERMUTATIONS
-from sampler.studies.selection import RULES as SELECTION_RULES
-from sampler.studies.selection import NullFits, Selection
+from sampler.studies.selection import NullFits, SelectedFeature, Selection
 from sampler.studies.tuning import FOLDS as TUNING_FOLDS
 from sampler.studies.tuning import TriedSettings, Tuning
 from sampler.studies.tuning import compare as compare_settings
@@ -23,10 +22,10 @@ __all__ = [
     "SELECTION_NUM_PERMUTATIONS",
     "SELECTION_NUM_TREES",
     "SELECTION_PERMUTATIONS",
-    "SELECTION_RULES",
     "TUNING_FOLDS",
     "FoldScores",
     "NullFits",
+    "SelectedFeature",
     "Selection",
     "TriedSettings",
     "Tuning",

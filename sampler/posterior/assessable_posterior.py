@@ -16,7 +16,7 @@ from sampler.errors import SettingsError
 from sampler.posterior.assessment.calibration import row_by_row
 from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.convergence import growth
-from sampler.posterior.assessment.density import PredictiveDistribution, density
+from sampler.posterior.assessment.density import Density, PredictiveDistribution, density
 from sampler.posterior.assessment.diagnostics import diagnose
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.row_scores import row_scores
@@ -318,7 +318,7 @@ class AssessablePosterior:
         """
         return PredictiveDistribution(self.law, self.law.draws.coded(X))
 
-    def density(self, row: Any) -> dict[str, Any]:
+    def density(self, row: Any) -> Density:
         """Compute the densities of the regression function and of a new outcome (of weight 1) at one row.
 
         Parameters
@@ -328,11 +328,8 @@ class AssessablePosterior:
 
         Returns
         -------
-        dict
-            ``x``, float64 [240], in units of the outcome; at these points ``mean``, the density of the
-            regression function (for two classes: of the second's probability), None when all draws are equal,
-            and ``outcome``, that of a new outcome, None for two classes; ``centre``, the posterior mean;
-            ``intervals``, (lower, upper) at 90%, for ``mean`` and ``outcome``.
+        Density
+            The densities at 240 points, the posterior mean and the intervals at 90%, also read by name.
 
         Raises
         ------

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
@@ -54,6 +54,20 @@ LEVEL = Setting(
 )
 
 
+@dataclass(frozen=True)
+class SelectedFeature:
+    """A feature's share of the split rules, compared with what unrelated outcomes would give."""
+
+    name: str
+    share: float
+    thresholds: Annotated[
+        dict[str, float],
+        "The share that the feature must exceed, by rule: local, from the feature's own null shares; max, "
+        "from the largest of all features; se, in standard deviations of its own.",
+    ]
+    selected_by: Annotated[list[str], "The rules by which it is selected."]
+
+
 @dataclass(frozen=True, repr=False)
 class Selection:
     """Features whose share of the split rules exceeds what unrelated outcomes would give.
@@ -67,15 +81,18 @@ class Selection:
     null
         Shares for permuted outcomes, float64 [permutation, feature].
     level
-        Probability that each rule allows for a feature (`local`), or for any feature at all (`se`, `max`), to
-        be selected though nothing is related to the outcome.
+        The level of the thresholds.
 
     """
 
     names: list[str]
     share: Floats
     null: Floats
-    level: float
+    level: Annotated[
+        float,
+        "Probability that each rule allows for a feature (local), or for any (max, se), to be selected "
+        "though nothing is related to the outcome.",
+    ]
 
     @classmethod
     def of(cls, shares: Mapping[str, float], null: Sequence[Mapping[str, float]], level: float) -> Selection:
@@ -122,16 +139,16 @@ class Selection:
         """Draw the shares beside those by chance, and bars up to the thresholds; return matplotlib's axes."""
         return plot("rankings:selection", ax, self.names, self.share, self.null, self.threshold(rule))
 
-    def _ranked(self) -> list[tuple[str, list[float], str]]:
-        """Return each feature, its share and thresholds, and the rules that select it, by share."""
-        thresholds = [self.threshold(rule) for rule in RULES]
+    @property
+    def features(self) -> list[SelectedFeature]:
+        """The features with their thresholds, the largest share first."""
+        thresholds = {rule: self.threshold(rule) for rule in RULES}
         return [
-            (
+            SelectedFeature(
                 self.names[j],
-                [float(part[j]) for part in (self.share, *thresholds)],
-                ", ".join(
-                    rule for rule, least in zip(RULES, thresholds, strict=True) if self.share[j] > least[j]
-                ),
+                float(self.share[j]),
+                {rule: float(values[j]) for rule, values in thresholds.items()},
+                [rule for rule, values in thresholds.items() if self.share[j] > values[j]],
             )
             for j in np.argsort(-self.share, kind="stable")
         ]
@@ -140,16 +157,19 @@ class Selection:
         return first_lines(str(self))
 
     def _repr_html_(self) -> str:
-        rows = [[name, *(f"{each:.1%}" for each in figures), by] for name, figures, by in self._ranked()]
+        rows = [
+            [e.name, *(f"{part:.1%}" for part in (e.share, *e.thresholds.values())), ", ".join(e.selected_by)]
+            for e in self.features
+        ]
         title = "Shares of the split rules, and the thresholds that they exceed where a feature is selected"
         return table_card(title, ["feature", "share", *RULES, "selected by"], rows)
 
     def __str__(self) -> str:
         width = max(map(len, self.names)) + 2
         lines = [f"{'':{width}}{'share':>8}" + "".join(f"{rule:>8}" for rule in RULES) + "  selected by"]
-        for name, figures, by in self._ranked():
-            cells = "".join(f"{figure:8.4f}" for figure in figures)
-            lines.append(f"{name:{width}}{cells}  {by}".rstrip())
+        for each in self.features:
+            cells = "".join(f"{figure:8.4f}" for figure in (each.share, *each.thresholds.values()))
+            lines.append(f"{each.name:{width}}{cells}  {', '.join(each.selected_by)}".rstrip())
         return "\n".join(lines)
 
 

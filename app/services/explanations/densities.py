@@ -6,7 +6,6 @@ from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from app.services.errors import Fault, InvalidRequestError, TooLargeError
@@ -15,7 +14,7 @@ from app.services.predictions.predict_rows import Predictor, translating_sampler
 from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import columns_of
 from app.services.request_bodies import ColumnsInBody, RowsInBody, Share, StrictBody
-from sampler.host.assessment import PredictiveDistribution
+from sampler.host.assessment import Density, PredictiveDistribution
 from sampler.host.assessment import density_of_row as of_row
 from sampler.host.posteriors import distribution_work
 
@@ -101,18 +100,6 @@ class DistributionBody(StrictBody, OutcomeQuestion):
         )
 
 
-@dataclass(frozen=True)
-class Density:
-    """Densities at one row: `sampler.posterior.assessment.density`."""
-
-    x: NDArray[np.float64]
-    mean: NDArray[np.float64] | None
-    outcome: NDArray[np.float64] | None
-    centre: float
-    intervals: dict[str, tuple[float, float]]
-    point: tuple[float, float] | None = None
-
-
 def density(predictor: Predictor, owner: str, model: str, row: Mapping[str, Any]) -> Density:
     """Return densities of the prediction for a row.
 
@@ -121,4 +108,4 @@ def density(predictor: Predictor, owner: str, model: str, row: Mapping[str, Any]
     _, posterior, draws = predictor.lookup(owner, model)
     with translating_sampler_errors():
         coded = posterior.encode(with_levels(posterior, columns_of([dict(row)], None, 1)))
-        return Density(**of_row(posterior.law, coded, draws))
+        return of_row(posterior.law, coded, draws)

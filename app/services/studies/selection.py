@@ -1,7 +1,6 @@
 """Studies "selection": the features that matter beyond chance, by a permutation null."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -12,6 +11,7 @@ from app.services.errors import Fault, InvalidRequestError
 from app.services.fits.costs import check_memory, check_seconds
 from app.services.request_bodies import StrictBody
 from app.services.studies.plan import OF_COSTS, StudyPlan, TrainingData
+from app.services.views import SHOWN, filled, schema_of
 from app.store.tables import Json
 from sampler import Settings, SettingsError
 from sampler.host.fits import chain_seconds, prepare_seconds
@@ -23,8 +23,7 @@ from sampler.host.studies import SELECTION_NUM_DRAWS as NUM_DRAWS
 from sampler.host.studies import SELECTION_NUM_PERMUTATIONS as NUM_PERMUTATIONS
 from sampler.host.studies import SELECTION_NUM_TREES as NUM_TREES
 from sampler.host.studies import SELECTION_PERMUTATIONS as PERMUTATIONS
-from sampler.host.studies import SELECTION_RULES as RULES
-from sampler.host.studies import Selection
+from sampler.host.studies import SelectedFeature, Selection
 
 UNIT_SECONDS, MOST_AT_ONCE = 2.0, 10  # duration of a unit, and most permutations in one
 MAX_SHARES = 500_000  # permutations times features
@@ -52,38 +51,17 @@ class SelectionBody(StrictBody):
     seed: int = Field(default=0, description="Seed of the permutations and of all chains.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SelectedFeatureView:
-    """A feature's share of the split rules, compared with what unrelated outcomes would give."""
-
-    name: str
-    share: float
-    thresholds: Annotated[
-        dict[str, float],
-        Field(
-            description="The share that the feature must exceed, by rule: local, from the feature's own null "
-            "shares; max, from the largest of all features; se, in standard deviations of its own."
-        ),
-    ]
-    selected_by: Annotated[list[str], Field(description="The rules by which it is selected.")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SelectionView:
-    """The result of a selection, the largest share first."""
-
-    level: Annotated[
-        float,
-        Field(
-            description="Probability that each rule allows for a feature (local), or for any (max, se), to "
-            "be selected though nothing is related to the outcome."
-        ),
-    ]
-    features: list[SelectedFeatureView]
-    others: Annotated[
-        dict[str, list[SelectedFeatureView]],
+SelectedFeatureView = schema_of(SelectedFeature, "SelectedFeatureView", "name share thresholds selected_by")
+SelectionView: Any = schema_of(
+    Selection,
+    "SelectionView",
+    "level features others",
+    "The result of a selection, the largest share first.",
+    others=Annotated[
+        dict[str, Annotated[list[SelectedFeature], SHOWN]],
         Field(description="Of several outcomes the features of each further one; else empty."),
-    ]
+    ],
+)
 
 
 def plan(request: SelectionBody, data: TrainingData, slots: int) -> StudyPlan:
@@ -127,38 +105,19 @@ def plan(request: SelectionBody, data: TrainingData, slots: int) -> StudyPlan:
     )
 
 
-def result(request: Json, statistics: Sequence[Json]) -> SelectionView:
+def result(request: Json, statistics: Sequence[Json]) -> Any:
     """Put the units' shares together."""
     own, *permuted = statistics
 
-    def features(
-        share: Sequence[float], null: Sequence[Sequence[Sequence[float]]]
-    ) -> list[SelectedFeatureView]:
+    def of(share: Sequence[float], null: Sequence[Sequence[Sequence[float]]]) -> Selection:
         rows = np.array([row for part in null for row in part])
-        return _features(Selection(own["names"], np.array(share), rows, request["level"]))
+        return Selection(own["names"], np.array(share), rows, request["level"])
 
-    return SelectionView(
-        level=request["level"],
-        features=features(own["share"], [part["null"] for part in permuted]),
-        others={
-            each: features(share, [part["others"][each] for part in permuted])
-            for each, share in own.get("others", {}).items()
-        },
-    )
-
-
-def _features(chosen: Selection) -> list[SelectedFeatureView]:
-    """List the features of an outcome, the largest share first."""
-    thresholds = {rule: chosen.threshold(rule) for rule in RULES}
-    return [
-        SelectedFeatureView(
-            name=chosen.names[j],
-            share=float(chosen.share[j]),
-            thresholds={rule: float(values[j]) for rule, values in thresholds.items()},
-            selected_by=[rule for rule, values in thresholds.items() if chosen.share[j] > values[j]],
-        )
-        for j in np.argsort(-chosen.share, kind="stable")
-    ]
+    others = {
+        each: of(share, [part["others"][each] for part in permuted]).features
+        for each, share in own.get("others", {}).items()
+    }
+    return filled(SelectionView, of(own["share"], [part["null"] for part in permuted]), others=others)
 
 
 def _settings(data: TrainingData, chosen: Mapping[str, int]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from app.services.resources import Resource
 from app.services.studies import calibration, selection, tuning
 from app.services.studies.calibration import CalibrationBody
 from app.services.studies.plan import StudyPlan, TrainingData
-from app.services.studies.selection import SelectionBody, SelectionView
+from app.services.studies.selection import SelectionBody
 from app.services.studies.tuning import TuningBody
 from app.services.views import SHOWN, ErrorView, State, filled, if_any
 from app.store import studies as store
@@ -27,7 +27,7 @@ from app.store.errors import ModelGoneError
 from app.store.tables import SUCCEEDED, Json, Study
 from sampler.host.fits import coded_columns
 from sampler.host.settings import CENSORING
-from sampler.host.studies import Tuning
+from sampler.host.studies import Selection, Tuning
 
 
 def _kind(body: Any) -> str:
@@ -63,7 +63,8 @@ class StudyView:
     request: Annotated[dict[str, Any], Field(description="The request, with all settings of the fits.")]
     progress: FitsView
     selection: Annotated[
-        SelectionView | None,
+        Selection | None,
+        SHOWN,
         Field(description="The result of kind selection, once succeeded; null in lists."),
     ]
     tuning: Annotated[

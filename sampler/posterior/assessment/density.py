@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +17,7 @@ from sampler.posterior.core.intervals import Request
 from sampler.posterior.laws.hurdle import HurdleLaw
 from sampler.posterior.laws.law import Law
 from sampler.posterior.predicting import predict
-from sampler.posterior.protocol import OutcomeLaw
+from sampler.posterior.protocol import Document, OutcomeLaw
 from sampler.posterior.refusals import check
 from sampler.posterior.weighting.noise_law import Shape, scaled_density
 
@@ -129,7 +130,38 @@ class PredictiveDistribution:
         return answer
 
 
-def density(law: Law, coded: Coded, num_draws: int) -> dict[str, Any]:
+@dataclass(frozen=True, eq=False, repr=False)
+class Density(Document):
+    """Densities at one row.
+
+    Attributes
+    ----------
+    x
+        Points in units of the outcome, float64 [240].
+    mean
+        Density of the regression function at them (for two classes: of the second's probability), a kernel
+        estimate over the draws; None when all are equal.
+    outcome
+        Density of a new outcome of weight 1, the mixture of the draws' densities (for counts: bars of their
+        probabilities); None for two classes.
+    centre
+        The posterior mean.
+    intervals
+        (lower, upper) at 90%, for ``mean`` and ``outcome``.
+    point
+        Of a hurdle its value and the probability of that, which is beside the density.
+
+    """
+
+    x: Floats
+    mean: Floats | None
+    outcome: Floats | None
+    centre: float
+    intervals: dict[str, tuple[float, float]]
+    point: tuple[float, float] | None = None
+
+
+def density(law: Law, coded: Coded, num_draws: int) -> Density:
     """Compute the densities of the regression function and of a new outcome at one row.
 
     Parameters
@@ -143,13 +175,8 @@ def density(law: Law, coded: Coded, num_draws: int) -> dict[str, Any]:
 
     Returns
     -------
-    dict
-        ``x``, float64 [240], in units of the outcome; at these points the densities ``mean``, of the
-        regression function (for two classes: of the second's probability), a kernel estimate over the draws,
-        None when all are equal, and ``outcome``, of a new outcome of weight 1, the mixture of the draws'
-        densities (for counts: bars of their probabilities), None for two classes; ``centre``, the posterior
-        mean; ``intervals``, (lower, upper) at 90%, for ``mean`` and ``outcome``; of a hurdle ``point``, its
-        value and the probability of that, which is beside the density.
+    Density
+        The densities, the posterior mean and the intervals.
 
     Raises
     ------
@@ -196,16 +223,15 @@ def density(law: Law, coded: Coded, num_draws: int) -> dict[str, Any]:
 
     kinds = {"mean": "credible"} | ({} if sigma is None and not masses else {"outcome": "predictive"})
     answers = {name: predict(law, coded, LEVEL, kind, num_draws=num_draws) for name, kind in kinds.items()}
-    return {
-        "x": x,
-        "mean": gaussian_kde(f)(x) if np.ptp(f) > 0 else None,
-        "outcome": None if sigma is None or masses else outcome(x),
-        "centre": float(answers["mean"].mean[0]),
-        "intervals": {
+    drawn: dict[str, Any] = {"x": x, "outcome": None if sigma is None or masses else outcome(x)} | masses
+    return Density(
+        mean=gaussian_kde(f)(x) if np.ptp(f) > 0 else None,
+        centre=float(answers["mean"].mean[0]),
+        intervals={
             name: (float(answer.lower[0]), float(answer.upper[0])) for name, answer in answers.items()
         },
-        **masses,
-    }
+        **drawn,
+    )
 
 
 def _with_masses(law: Law, coded: Coded, largest: float) -> dict[str, Any]:
