@@ -172,14 +172,15 @@ def _candidates(name: str, y: Floats, few: tuple[Floats, Floats, Floats]) -> lis
     if name == "none" or (name == "auto" and (len(y) < FEWEST_ROWS or abs(_skewness(y)) <= SYMMETRIC)):
         return [None]
     if name == "log":
-        return [Transform("log")]
+        return [Transform("log").within(y)]
     low, middle, high = np.quantile(y, [0.25, 0.5, 0.75])
     scale = float(high - low) / 1.349 or float(np.std(y))
-    powers = [Transform("yeo-johnson", float(middle), scale, power) for power in POWERS]
+    powers = [Transform("yeo-johnson", float(middle), scale, power).within(y) for power in POWERS]
     best = max(powers, key=lambda each: _log_likelihood(each, *few))
     if name == "yeo-johnson":
         return [best]
-    return [None, *([Transform("log")] if y.min() > 0 else []), *([best] if best.power != 1 else [])]
+    log = [Transform("log").within(y)] if y.min() > 0 else []
+    return [None, *log, *([best] if best.power != 1 else [])]
 
 
 def _scores_of(transform: Transform | None, linear: bool | str, rows: _Rows) -> _Scores:

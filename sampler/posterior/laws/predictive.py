@@ -237,4 +237,4 @@ class Predictive:
         """Draw an outcome of each row from each draw's distribution, float64 [draw of any chain, row]."""
         learnt = self.f + self.sigma * noise_law.sample(rng, self.f.shape, self.shape)
         learnt = learnt.reshape(-1, learnt.shape[2])
-        return learnt if self.transform is None else self.transform.inverse(learnt)
+        return learnt if self.transform is None else self.transform.outcome(learnt)

@@ -1,6 +1,7 @@
 """Transforms of the outcome: functions, answers about the outcome itself, choices, and what is refused."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -36,6 +37,7 @@ TRANSFORMS = [
     Transform("log"),
     *(Transform("yeo-johnson", 1.0, 2.0, power) for power in (0.0, 0.4, 1.0, 2.0)),
 ]
+HELD = [each.within(np.array([0.5, 4.0])) for each in TRANSFORMS]
 
 
 def skewed(rows=200, seed=0):
@@ -45,9 +47,9 @@ def skewed(rows=200, seed=0):
     return X, np.exp(1 + 2 * X[:, 0] + 0.6 * rng.normal(size=rows))
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("transform", [*TRANSFORMS, *HELD])
 def test_functions_of_a_transform(transform):
-    """The inverse inverts, the slope is the derivative, moments are integrals over the noise."""
+    """The inverse inverts, the slope is the derivative, moments are integrals over the noise held at ends."""
     y = np.array([0.01, 0.9, 1.0, 1.1, 3.0, 40.0])
     u = transform.forward(y)
     assert np.all(np.diff(u) > 0)
@@ -59,10 +61,27 @@ def test_functions_of_a_transform(transform):
     for f, sd in ((0.3, 0.5), (-1.0, 0.2), (2.0, 0.7)):
         v = np.linspace(f - 9 * sd, f + 9 * sd, 20_001)
         share = stats.norm.pdf(v, f, sd) * (v[1] - v[0])
-        first, second = (np.sum(share * transform.inverse(v) ** k) for k in (1, 2))
+        first, second = (np.sum(share * transform.outcome(v) ** k) for k in (1, 2))
         mean, spread = transform.moments(np.array(f), np.array(sd))
         assert mean == pytest.approx(first, rel=2e-4)
         assert spread == pytest.approx((second - first**2) ** 0.5, rel=2e-3)
+
+
+@pytest.mark.parametrize("kind", ["log", "yeo-johnson"])
+def test_outcomes_are_held_at_half_a_range_from_those_of_the_fit(kind):
+    """So are means of rows with much noise; a model made before there were ends is read without them."""
+    X, y = skewed()
+    posterior = fit(X, y, transform=kind, noise="forest", **FAST)
+    transform, margin = posterior.transform, (y.max() - y.min()) / 2
+    low, high = transform.low, transform.high
+    assert (low, high) == (y.min() - margin, y.max() + margin)
+    mean, spread = transform.moments(np.array([0.0, 5.0, 500.0]), np.array([40.0, 9.0, 2.0]))
+    assert np.all((low <= mean) & (mean <= high))
+    assert np.all(spread <= (high - low) / 2)
+    drawn = posterior.sample_predictive(X)
+    assert low <= drawn.min() <= drawn.max() <= high
+    older = {name: value for name, value in transform.to_json().items() if name not in ("low", "high")}
+    assert Transform.from_json(older) == replace(transform, low=None, high=None)
 
 
 def test_the_logarithm_has_values_for_positive_numbers_alone():
@@ -80,7 +99,7 @@ def test_answers_are_about_the_outcome(tmp_path, settings):
     new, truth = skewed(5, seed=9)
     f, noise = posterior.sample_learnt(new)
     rng = np.random.default_rng(2)
-    outcomes = np.exp(f + noise * rng.normal(size=(2000, *f.shape))).reshape(-1, 5)
+    outcomes = posterior.transform.outcome(f + noise * rng.normal(size=(2000, *f.shape))).reshape(-1, 5)
     prediction = posterior.predict(new, level=0.8, quantiles=[0.3])
     np.testing.assert_allclose(prediction.mean, outcomes.mean(axis=0), rtol=0.02)
     np.testing.assert_allclose(prediction.sd, outcomes.std(axis=0), rtol=0.06)
@@ -90,9 +109,10 @@ def test_answers_are_about_the_outcome(tmp_path, settings):
     credible = posterior.predict(new, level=0.8, interval="credible")
     np.testing.assert_allclose(credible.mean, prediction.mean)
     np.testing.assert_allclose(credible.upper, np.quantile(posterior.sample(new), 0.9, axis=(0, 1)))
-    np.testing.assert_allclose(
-        posterior.sample_sigma(new), posterior.sample(new) * np.sqrt(np.expm1(noise**2)), rtol=1e-12
-    )
+    held = posterior.transform.moments(f, noise)[1]
+    np.testing.assert_allclose(posterior.sample_sigma(new), held, rtol=1e-12)
+    free = replace(posterior.transform, low=None, high=None).moments(f, noise)[1]
+    np.testing.assert_allclose(free, np.exp(f + noise**2 / 2) * np.sqrt(np.expm1(noise**2)), rtol=1e-12)
     law = posterior.law.outcome_law(posterior.encode(new), None)
     np.testing.assert_allclose(law.below(truth), (outcomes <= truth).mean(axis=0), atol=0.01)
     np.testing.assert_allclose(law.quantile(0.1), prediction.lower, rtol=1e-7)
@@ -117,7 +137,7 @@ def test_scores_count_the_slope():
     one, other = raw.score(new, truth), logs.score(new, np.log(truth))
     assert one["log_score"] == pytest.approx(other["log_score"] - np.log(truth).mean(), rel=1e-9)
     assert one["coverage"] == other["coverage"]
-    assert raw.transform == Transform("log")
+    assert raw.transform == Transform("log").within(y)
     assert logs.transform is None
     np.testing.assert_allclose(raw.predict(new).lower, np.exp(logs.predict(new).lower), rtol=1e-9)
 
@@ -174,7 +194,7 @@ def test_noise_of_a_logarithm_is_also_told_in_percent():
     """The outcome's coefficient of variation, where the noise of its logarithm is normal."""
     X, y = skewed()
     posterior = fit(X, y, transform="log", target_name="rent", **FAST)
-    sd = posterior.sample_sigma(X[:5]) / posterior.sample(X[:5])
+    sd = np.sqrt(np.expm1(posterior.sample_learnt(X[:5])[1] ** 2))
     (share,) = re.findall(r"about (\d+)% of rent", posterior._repr_html_())
     assert int(share) == pytest.approx(100 * sd.mean(), abs=1)
 
@@ -192,7 +212,7 @@ def test_auto_chooses_by_the_residuals():
         assert not linear
         return transform
 
-    assert chosen("auto", y) == Transform("log")
+    assert chosen("auto", y) == Transform("log").within(y)
     assert chosen("auto", line) is None
     assert chosen("auto", even - even.min() + 0.01) is None
     either = chosen("auto", y - 9, weights=np.ones(300))
@@ -215,7 +235,7 @@ def test_noise_by_row_competes_with_transforms():
     codes = (255 * X.T).astype(np.uint8)
     for weights in (None, np.where(np.arange(300) % 3 > 0, 2.0, 0.0)):
         chosen = choose_transform_and_line("auto", "auto", y, X.T, weights, codes, uneven=True)
-        assert chosen == (Transform("log"), False)
+        assert chosen == (Transform("log").within(y), False)
 
 
 def test_a_line_competes_with_transforms():
@@ -225,17 +245,17 @@ def test_a_line_competes_with_transforms():
     y = (X @ [1.0, 2.0, 1.5]) * np.exp(0.1 * rng.normal(size=400))
     codes = np.array([np.searchsorted(np.quantile(x, np.arange(0.01, 1, 0.01)), x) for x in X.T])
     rows = y, X.T, None, codes.astype(np.uint8)
-    assert choose_transform_and_line("auto", False, *rows) == (Transform("log"), False)
+    assert choose_transform_and_line("auto", False, *rows) == (Transform("log").within(y), False)
     assert choose_transform_and_line("auto", "auto", *rows) == (None, True)
     assert choose_transform_and_line("auto", True, *rows) == (None, True)
-    assert choose_transform_and_line("log", "auto", *rows) == (Transform("log"), False)
+    assert choose_transform_and_line("log", "auto", *rows) == (Transform("log").within(y), False)
 
 
 def test_auto_is_the_default_of_numbers():
     """The settings say what was chosen; the prior alone and absolute constants are on the outcome's scale."""
     X, y = skewed(300)
     prepared = prepare(X, y)
-    assert prepared.transform == Transform("log")
+    assert prepared.transform == Transform("log").within(y)
     assert prepared.training.settings.transform == "log"
     assert "the logarithm of the target" in fit(X, y, **FAST).model_card().to_markdown()
     for settings in ({"prior_only": True}, {"prior": {"sigma": 1.0}}, {"noise": "t"}, {"method": "bcart"}):
@@ -320,10 +340,11 @@ def test_what_a_transform_does_not_go_with():
 
 
 def test_a_header_of_an_odd_transform_is_refused():
-    """A power with which T doesn't take every value."""
+    """A power with which T doesn't take every value, and ends that are none."""
     X, y = skewed(40)
     header = Header.from_bytes(prepare(X, y, transform="yeo-johnson").header())
     assert header.transform.kind == "yeo-johnson"
-    odd = Transform("yeo-johnson", 0.0, 1.0, -3.0)
-    with pytest.raises(PackedError, match="transform"):
-        Header.from_bytes(type(header)(**{**vars(header), "transform": odd}).to_bytes())
+    power, ends = Transform("yeo-johnson", 0.0, 1.0, -3.0), Transform("log", low=2.0, high=1.0)
+    for odd in (power, ends, Transform("log", low=2.0)):
+        with pytest.raises(PackedError, match="transform"):
+            Header.from_bytes(type(header)(**{**vars(header), "transform": odd}).to_bytes())
