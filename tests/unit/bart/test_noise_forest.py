@@ -181,7 +181,7 @@ def test_what_makes_outcomes_uncertain():
     other = shares.names[1]
     flat = posterior.partial_dependence([other], grid={other: [0.1, 0.9]}, of="noise")
     assert flat.mean[1] / flat.mean[0] == pytest.approx(1.0, abs=0.3)
-    plain = fit(X, y, **FAST)
+    plain = fit(X, y, noise="constant", **FAST)
     for ask in (lambda of: plain.inclusion(of=of), lambda of: plain.partial_dependence([name], of=of)):
         for of in ("noise", "sd"):
             with pytest.raises(SettingsError) as refused:
