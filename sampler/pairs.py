@@ -240,6 +240,8 @@ TABLE: tuple[Pair, ...] = (
       for field, kind, value in (("moves", "moves that the family lacks", "{moves_lacking}"),
                                  ("start", "a start that the family lacks", "smc"))),
     *(pair for part in PARTS.values() for pair in part.refuses),
+    *(Pair(name, lambda _: True, f"the sampler is installed without {name}", name, (name,))
+      for name in ("treatment", "groups", "monotone") if name not in PARTS),
 )  # fmt: skip
 FACTS: dict[str, Callable[[Combination], str]] = {  # further words of reasons
     "families_of_recipe": lambda asked: _joined(RECIPES[str(asked["recipe"])].prior, "and"),

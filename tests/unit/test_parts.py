@@ -25,6 +25,12 @@ rows, y = {"x": [*range(30)], "g": [*"abc"] * 10}, [k * 1.5 for k in range(30)]
 prepared = prepare(rows, y, groups="g", linear=True)
 header = prepared.header()
 assert Header.from_bytes(header).to_bytes() == header
+try:
+    prepare(rows, y, monotone={"x": "increasing"})
+except sampler.SettingsError as error:
+    assert error.field == "monotone" and "installed without monotone" in str(error), error
+else:
+    raise AssertionError("monotone was ignored")
 assert sampler.__file__.startswith("COPY"), sampler.__file__
 assert estimate(prepared.training.settings.to_json(), 30, 1).seconds > 0
 """
@@ -32,7 +38,7 @@ assert estimate(prepared.training.settings.to_json(), 30, 1).seconds > 0
 
 @pytest.mark.slow
 def test_a_part_is_removed_with_its_files_and_its_entry(tmp_path):
-    """In a copy without what the entry of monotone features names, and without it, all else is there."""
+    """Without the entry of monotone features, and what it names, all else is there, and they are refused."""
     shutil.copytree(ROOT / "sampler", tmp_path / "sampler", ignore=shutil.ignore_patterns("__pycache__"))
     part = PARTS["monotone"]
     for place in (part.design, part.chain, part.cost):

@@ -161,6 +161,21 @@ def test_only_the_store_speaks_sql():
                 assert node.module == "sqlalchemy.exc" or names <= NO_SQL.get(node.module, set()), name
 
 
+def test_parts_are_asked_rather_than_tested_for():
+    """No more tests of a part for None are written: the part, or a loop over parts, has the answer."""
+    asked = re.compile(
+        r"(intercepts|slopes|effects|groupings|linear|arms|point|others|several|censored|transform)"
+        r"\b[a-z_.()]* is (not )?None"
+    )
+    lines = (
+        line
+        for name, file in modules().items()
+        if name.startswith("sampler.")
+        for line in file.read_text().splitlines()
+    )
+    assert sum(bool(asked.search(line)) for line in lines) <= 118
+
+
 def public_functions(tree, prefix):
     """Yield name and node of every public function and method of a module."""
     for node in tree.body:
