@@ -12,13 +12,13 @@ from app.services.cursors import Page, is_id
 from app.services.errors import ConflictError, NotFoundError
 from app.store.tables import CANCELLED, OPEN_STATES
 
-Row = TypeVar("Row")
-View = TypeVar("View")
+FoundRow = TypeVar("FoundRow")
+Viewed = TypeVar("Viewed")
 Shown = TypeVar("Shown", bound=Page[Any])
 
 
 @dataclass(frozen=True)
-class Resource(Generic[Row, View, Shown]):
+class Resource(Generic[FoundRow, Viewed, Shown]):
     """Resources of a kind.
 
     Attributes
@@ -41,18 +41,18 @@ class Resource(Generic[Row, View, Shown]):
     kind: str
     path: str
     table: Any
-    view_of: Callable[[Session, Row], View]
-    page: Callable[[list[View], str | None], Shown]
-    listed: Callable[[Session, Row], View] | None = None
+    view_of: Callable[[Session, FoundRow], Viewed]
+    page: Callable[[list[Viewed], str | None], Shown]
+    listed: Callable[[Session, FoundRow], Viewed] | None = None
 
-    def get(self, session: Session, owner: str, item_id: str, **how: Any) -> Row:
+    def get(self, session: Session, owner: str, item_id: str, **how: Any) -> FoundRow:
         """Return the owner's resource with this id; raises NotFoundError."""
-        row: Row | None = self.table.get(session, owner, item_id, **how) if is_id(item_id) else None
+        row: FoundRow | None = self.table.get(session, owner, item_id, **how) if is_id(item_id) else None
         if row is None:
             raise NotFoundError(f"There is no {self.kind} with this id: GET {self.path} lists yours.")
         return row
 
-    def view(self, session: Session, owner: str, item_id: str) -> View:
+    def view(self, session: Session, owner: str, item_id: str) -> Viewed:
         """Return the view of the owner's resource with this id; raises NotFoundError."""
         return self.view_of(session, self.get(session, owner, item_id))
 
@@ -65,7 +65,7 @@ class Resource(Generic[Row, View, Shown]):
         show = self.listed or self.view_of
         return self.page([show(session, row) for row in page.items], page.next_cursor)
 
-    def cancel(self, session: Session, owner: str, item_id: str) -> View:
+    def cancel(self, session: Session, owner: str, item_id: str) -> Viewed:
         """Cancel a resource; cancelling it again has no effect.
 
         Raises NotFoundError, and ConflictError when it has ended.

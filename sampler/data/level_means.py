@@ -8,6 +8,7 @@ new rows have that of all rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -15,13 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampler.array_types import Floats
+from sampler.definitions.data import COLUMN_ROLES
 
 FOLDS = 5
 ENCODED_TARGETS = ("numbers", "two", "counts")
+PER_UNIT = [name for name, role in COLUMN_ROLES.items() if role.per_unit]
 
 
 class LevelOutcomes(NamedTuple):
-    """Outcomes whose means levels have, of counts by unit of exposure, and weights, float64 [n]."""
+    """Outcomes whose means levels have, by unit of what they grow with, and weights, float64 [n]."""
 
     y: Floats
     weights: Floats
@@ -29,12 +32,9 @@ class LevelOutcomes(NamedTuple):
     @classmethod
     def of(cls, y: Floats, by_role: Mapping[str, Floats]) -> LevelOutcomes:
         """Take outcomes with what columns with a role say of them."""
-        exposure, weights = by_role.get("exposure"), by_role.get("weights")
-        ones = np.ones(len(y))
-        return cls(
-            y if exposure is None else y / exposure,
-            (ones if exposure is None else exposure) * (ones if weights is None else weights),
-        )
+        units, ones = [by_role[role] for role in PER_UNIT if role in by_role], np.ones(len(y))
+        size = math.prod(units, start=ones)
+        return cls(y / size, size * by_role.get("weights", ones))
 
 
 def level_means(level: NDArray[np.intp], count: int, outcomes: LevelOutcomes) -> Floats:

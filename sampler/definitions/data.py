@@ -27,6 +27,8 @@ class Role(Setting):
     constants
         Function (constants, outcomes, values) -> the prior's constants for rows of such values, as
         "module:name"; "" where they don't matter.
+    per_unit
+        Whether an outcome's mean is in proportion to it.
     twice
         Message for a column that has another role in a request too.
     absent
@@ -46,6 +48,7 @@ class Role(Setting):
     targets: tuple[str, ...] = ("numbers",)
     refusal: str = ""
     constants: str = ""
+    per_unit: bool = False
     twice: str = "a column of events or limits can't have another role as well"
     absent: str = ""
     sentence: str = ""
@@ -100,6 +103,7 @@ ROLES: dict[str, Setting] = {
         targets=("counts",),
         refusal="exposure is for counts",
         constants="sampler.bart.families.counts:with_exposure",
+        per_unit=True,
         twice="the column of exposures can't have another role as well",
         absent="{name}: the rows have no such column, so predictions are for an exposure of 1",
         sentence="Counts are of the exposure in the column {name}.",

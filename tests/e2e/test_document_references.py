@@ -15,6 +15,7 @@ from lab.__main__ import measurements
 from sampler import Settings as Defaults
 from sampler.costs import durations as d
 from sampler.costs import memory
+from sampler.noise import FOREST_ROWS, NOISE_TREES
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -94,7 +95,8 @@ def test_the_formula_of_the_documents_is_the_service_s():
         f"rows x ({_plain(d.PREPARE)} x (columns + 1) + {_plain(d.GRAM)} x columns^2)",
         f"with {_plain(d.PREPARE_LARGE)} instead of {_plain(d.PREPARE)} beyond",
         f"{memory.NOISE_ROW} more a row",
-        f"{d.CHOSEN_NOISE} times as long where the data choose the noise",
+        f"{NOISE_TREES} trees more of {_plain(d.LOG_LINEAR[0])} + {_plain(d.LOG_LINEAR[1])} x rows, longer",
+        f"for {FOREST_ROWS} rows or more",
         f"x ({_plain(d.JUDGE)} + {_plain(d.JUDGE_TREE)} x trees)",
         f"held rows x ({_plain(d.SCORE)} + {_plain(d.SCORE_TREE)} x trees) + up to {d.CHECKED:,} of them x "
         f"({_plain(d.CHECK)} + {_plain(d.CHECK_TREE)} x trees)",

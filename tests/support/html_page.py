@@ -95,7 +95,8 @@ def page_of(response: httpx.Response, status: int = 200) -> Page:
     assert not page.inside, "an element isn't closed"
     assert page.tags.count("main") == page.tags.count("h1") == page.tags.count("title") == 1
     assert "header" in page.tags
-    assert len(page.ids) == len(set(page.ids))
+    twice = {each for each in page.ids if page.ids.count(each) > 1}
+    assert not twice, twice
     for control in page.controls:
         named = control.get("id") in page.labels or control["in_label"] or control.get("aria-label")
         assert named, f"{control} has no label"

@@ -117,7 +117,7 @@ async def predict_file(
             digits: Digits = "rounded" if is_read else "full"
             return _download(answer, received.filename, form_of_answer, digits)
         preview = preview_of(answer, received.filename, level)
-        of = text(form, "totals")
+        of = text(form, "totals_of")
         if of not in ("sum", "mean"):
             return preview
         received.file.seek(0)

@@ -91,7 +91,7 @@ def test_a_prediction_shows_its_interval_and_its_density(browser, client, settin
     model = fitted(client, settings)
     at = f"/ui/models/{model['id']}/predict"
     form = page_of(browser.get(at))
-    of_file = {"file", "level", "digits", "totals", "totals_by", *ReadingQuery.model_fields}
+    of_file = {"file", "level", "digits", "totals_of", "totals_by", *ReadingQuery.model_fields}
     assert {control["id"] for control in form.controls} == {"f0", "f1", *of_file}
 
     page = page_of(browser.get(at, params={"f0": "7", "f1": "red"}))

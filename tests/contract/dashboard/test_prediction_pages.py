@@ -74,7 +74,7 @@ def test_totals_stand_beside_the_preview(browser, client, settings):
     rows = {"size": [3.0, 9.0, 1.0], "colour": ["red", "blue", "red"], "shop": ["n", "s", "n"]}
     lines = [",".join(map(str, row)) for row in zip(*rows.values(), strict=True)]
     file = {"file": ("new.csv", "\n".join([",".join(rows), *lines]) + "\n")}
-    sent = {"as": "preview", "totals": "sum", "totals_by": "shop"}
+    sent = {"as": "preview", "totals_of": "sum", "totals_by": "shop"}
     page = page_of(browser.post(at, data=sent, files=file))
     answer = client.post(f"/models/{model['id']}/aggregate", json={"columns": rows, "by": "shop"}).json()
     assert "Total of y that will be observed" in page.words
@@ -84,7 +84,7 @@ def test_totals_stand_beside_the_preview(browser, client, settings):
         assert row in page.text
     refused = page_of(browser.post(at, data=sent | {"totals_by": "none"}, files=file), 422)
     assert "none" in refused.words
-    whole = page_of(browser.post(at, data=sent | {"totals": "mean", "totals_by": ""}, files=file))
+    whole = page_of(browser.post(at, data=sent | {"totals_of": "mean", "totals_by": ""}, files=file))
     assert "All rows" in whole.words
 
 

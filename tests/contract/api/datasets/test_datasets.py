@@ -178,7 +178,7 @@ DECLARED = [
 
 
 @only("sqlite")
-@pytest.mark.parametrize(("content", "kind", "format_"), DECLARED)
+@pytest.mark.parametrize(("content", "kind", "format_"), DECLARED, ids=range(len(DECLARED)))
 def test_a_file_is_recognised_by_its_content(client, content, kind, format_):
     """Workbooks, JSON and CSV are the same table however they are declared, also in a form."""
     sent = [
