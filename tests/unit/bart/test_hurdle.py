@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import ndtr
 
-from sampler import SettingsError, fit, load
+from sampler import DataWarning, SettingsError, fit, load
 from sampler.bart.chain import Chain
 from sampler.posterior.assessment.row_diagnostics import errors
 from sampler.preparation import prepare
@@ -177,6 +177,7 @@ def test_refusals_say_what_to_do():
 def test_the_verdict_on_intervals_names_it():
     """Advice is this family, where intervals of a gaussian fit fail beside a point mass."""
     X, y = claims(900, seed=2)
-    posterior = fit(X[:300], y[:300], **SHORT | PLAIN)
+    with pytest.warns(DataWarning, match="hurdle"):  # before the fit too
+        posterior = fit(X[:300], y[:300], **SHORT | PLAIN)
     advice = posterior.score(X[300:], y[300:], quick=True)["intervals_verdict"]["advice"]
     assert "family=hurdle" in advice
