@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 NO_RECIPE = "none"
+METHOD = "bart"  # that the publications are about
 PLAIN: Mapping[str, Any] = {"num_trees": 200, "noise": "constant", "transform": "none", "linear": False}
 
 
@@ -31,7 +32,7 @@ class Recipe:
 
     def is_for(self, method: object, family: object) -> bool:
         """Tell whether the publication has a method and a family; None stands for the defaults."""
-        return method in (None, "bart") and (family or "gaussian") in self.prior
+        return method in (None, METHOD) and (family or "gaussian") in self.prior
 
     def fill(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Add the recipe's settings to those given, which may be None, where it is for these."""

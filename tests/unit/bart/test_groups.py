@@ -386,5 +386,5 @@ def test_a_permutation_of_outcomes_takes_their_groups_along():
     plain, mixed = (fits._prepare(number, fits.settings, 1, 5).training for number in (None, 0))
     order = np.random.default_rng([5, 0]).permutation(80)
     np.testing.assert_array_equal(mixed.y, plain.y[order])
-    np.testing.assert_array_equal(mixed.groups.index, plain.groups.index[:, order])
+    np.testing.assert_array_equal(mixed.part(GroupTraining).index, plain.part(GroupTraining).index[:, order])
     np.testing.assert_array_equal(mixed.codes, plain.codes)

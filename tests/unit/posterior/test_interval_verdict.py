@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from sampler import fit
+from sampler import DataWarning, fit
 from sampler.data.target import point_mass
 from sampler.posterior.assessment.interval_verdict import LEVELS, Groups, _advice, verdict_of
 from sampler.posterior.verdict.intervals import chance_range, judged
@@ -231,8 +231,9 @@ def test_a_point_mass_is_named():
     rng = np.random.default_rng(6)
     X = rng.uniform(size=(500, 1))
     y = np.where(rng.uniform(size=500) < 0.4, 0.0, np.exp(X[:, 0] + rng.normal(0, 0.3, 500)))
-    scores = fit(X[:200], y[:200], **FAST).score(X[200:], y[200:], quick=True)
-    verdict = scores["intervals_verdict"]
+    with pytest.warns(DataWarning, match="hurdle"):
+        posterior = fit(X[:200], y[:200], **FAST)
+    verdict = posterior.score(X[200:], y[200:], quick=True)["intervals_verdict"]
     assert verdict["others"]
     assert " of the outcomes are 0, and predictions have no such point mass. " in verdict["advice"]
 

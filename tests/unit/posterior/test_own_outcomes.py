@@ -208,7 +208,7 @@ def test_moments_that_a_few_draws_decide_are_not_given(interval):
     np.testing.assert_array_equal(answer.sd[few], (answer.upper - answer.lower)[few] / 2)
     np.testing.assert_allclose(answer.mean[~few], posterior.sample(X).mean(axis=(0, 1))[~few])
     (said,) = answer.warnings
-    assert said.startswith(f"of {few.sum()} rows a few draws decide")
+    assert said.startswith(f"of {few.sum()} row{'s' * int(few.sum() > 1)} a few draws decide")
     assert "few_draws: y" in as_text(answer.flags[np.argmax(few)])
     total = posterior.aggregate(X, interval=interval)
     assert total.lower[0] <= total.mean[0] <= total.upper[0]

@@ -269,5 +269,5 @@ def test_settings_are_chosen_by_the_joint_score():
     assert np.isclose(first.log_score, np.sum(logs) / ROWS)
     assert np.isclose(first.rmse, np.sqrt(np.mean(squares)))
     assert first.coverage == np.mean(inside)
-    with pytest.raises(SettingsError, match="weights doesn't go"):
+    with pytest.raises(SettingsError, match="several outcomes take no weights"):
         tune(X, Y, np.ones(ROWS))

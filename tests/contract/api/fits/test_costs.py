@@ -35,7 +35,7 @@ def test_too_many_draws_for_a_worker(client):
 
     assert FORMULA in detail
     assert "of a worker that has 500 MiB" in detail
-    assert "30 rows, 34 columns" in detail
+    assert "30 rows, 4 columns" in detail
     assert "8 chains of 100000 draws" in detail
     assert client.get("/models").json()["items"] == []
     assert client.post("/models", json=body | SMALL).status_code == 202
