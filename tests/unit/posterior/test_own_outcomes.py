@@ -197,9 +197,7 @@ def test_few_draws_decide_where_few_are_nearly_all():
 @pytest.mark.parametrize("interval", ["predictive", "credible"])
 def test_moments_that_a_few_draws_decide_are_not_given(interval, monkeypatch):
     """Median and middle 68% stand for mean and sd, with a flag and a sentence; other rows stay."""
-    monkeypatch.setattr(
-        Transform, "within", lambda transform, _: transform
-    )  # as models made before have none
+    monkeypatch.setattr(Transform, "within", lambda transform, _: transform)  # as of older models
     rng = np.random.default_rng(0)
     first = rng.uniform(size=ROWS)
     y = np.exp(rng.normal(size=ROWS) * np.where(first < 0.7, 0.1, 9.0))
