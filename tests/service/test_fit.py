@@ -32,7 +32,7 @@ def test_a_model_is_fitted(service):
 @pytest.mark.slow
 def test_the_held_out_score(service):
     """Held-out scores have errors beside a linear model's, and a coverage near the nominal one."""
-    model_id = service.create_model(friedman_table(500), **SHORT | {"num_draws": 100})
+    model_id = service.create_model(friedman_table(500), **SHORT | {"num_draws": 100, "recalibrate": "off"})
     service.start_worker()
     holdout = service.ended(model_id).holdout
 
