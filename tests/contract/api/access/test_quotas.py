@@ -197,7 +197,9 @@ def test_queued_fits(settings, database):
 def test_studies_count_as_stored(settings, database):
     """A study counts as stored until it is deleted; one that would exceed the quota is refused."""
     with limited(settings, database, quota_stored_bytes=60_000) as (ann, _):
-        model = fit(ann, post_csv(ann, table()).json()["id"], num_trees=5).json()["id"]
+        model = fit(
+            ann, post_csv(ann, table()).json()["id"], num_trees=5, features=["size", "colour", "note"]
+        ).json()["id"]
         run_units(settings)
         refused(ann.post(f"/models/{model}/studies", json={"permutations": 1000}))
         with session_scope(database.engine, read_only=True) as session:
