@@ -85,9 +85,8 @@ def start(model, y, drawn, lines, seed):
     entries = {"leaf_sd": LEAF_SD, "k": 2.0, "alpha": model.alpha, "beta": model.beta}
     entries |= {"k_df": 4.0, "k_scale": 3.0} if drawn else {}
     data = training(model.codes[:, : model.num_rows], y, prior=entries, family="categorical", **settings)
-    return Chain.start(
-        replace(data, constants=replace(data.constants, shares=SHARES), parts={"line": lines}), 0
-    )
+    parts = {} if lines is None else {"line": lines}
+    return Chain.start(replace(data, constants=replace(data.constants, shares=SHARES), parts=parts), 0)
 
 
 def log_f_of(chain, model):
