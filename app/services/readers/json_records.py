@@ -1,16 +1,18 @@
 """Tables in JSON: a list of records, one record a line, or lists by column name."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, cast
 
 from app.services.errors import ENOUGH, Fault, UnusableDataError
 from app.services.readers.columnar import check_names
 from app.services.readers.options import Options, ReaderLimits
-from app.services.readers.records import spooled
+from app.services.readers.records import NO_TEXT, is_text, spooled
 from app.services.readers.scratch import Scratch
 from app.services.readers.spool import Spool, check_size
 
+MAX_DIGITS = 1000
 FORM = 'send a list of records, [{"name": value, ...}, ...], one record a line, or {"name": [values], ...}'
 
 
@@ -28,6 +30,8 @@ def read_json(
     """
     records = _records(file)
     names = list(dict.fromkeys(name for record in records for name in record))
+    if broken := next((name for name in names if not is_text(name)), None):
+        raise UnusableDataError(f"The name {broken[:100]!r} {NO_TEXT}.")
     check_names(names)
     if len(names) < limits.fewest_columns:
         raise UnusableDataError("The records have a single column. A table needs a target and a feature.")
@@ -94,7 +98,7 @@ def _is_whole(line: str) -> bool:
 
 def _decoded(text: str, line: int | None = None) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_constant)
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_constant, parse_int=_whole)
     except json.JSONDecodeError as error:
         where = f"line {line or error.lineno}, column {error.colno}"
         raise ValueError(f"{error.msg[:1].lower()}{error.msg[1:]} ({where})") from None
@@ -103,9 +107,15 @@ def _decoded(text: str, line: int | None = None) -> Any:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) < len(pairs):
-        name = next(name for at, (name, _) in enumerate(pairs) if name in dict(pairs[:at]))
+        [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
         raise ValueError(f"a record has the name {name[:100]!r} twice")
     return record
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"a number has {len(digits)} digits; at most {MAX_DIGITS} are read")
+    return int(digits)
 
 
 def _constant(word: str) -> None:

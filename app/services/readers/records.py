@@ -1,6 +1,7 @@
 """Rows of typed cells, of a sheet or of JSON, as a spooled table: a column has the type of its cells."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from itertools import islice
@@ -17,6 +18,8 @@ from sampler.host.data import BEYOND
 from sampler.host.data import value_as_text as as_text
 
 BATCH_ROWS = 8192
+HALF_A_PAIR = re.compile("[\ud800-\udfff]")
+NO_TEXT = "has half of a surrogate pair, which is no character: write the pair or leave it out"
 RowsAgain = Callable[[], Iterable[Sequence[Any]]]  # the same rows at every call, each as wide as the table
 _TYPES = {
     frozenset[str](): pa.float64(),
@@ -84,6 +87,11 @@ def _kind_of(cell: Any) -> str:
     return "missing" if isinstance(cell, str) and cell.strip().lower() in MISSING else "text"
 
 
+def is_text(text: str) -> bool:
+    """Tell whether a text has characters alone, which half of a surrogate pair is not."""
+    return text.isascii() or not HALF_A_PAIR.search(text)
+
+
 def _array(field: pa.Field, cells: Sequence[Any], before: int) -> pa.Array:
     if not pa.types.is_string(field.type):
         present = [None if cell == "" else cell for cell in cells]
@@ -97,4 +105,6 @@ def _array(field: pa.Field, cells: Sequence[Any], before: int) -> pa.Array:
         if len(text) > MAX_TEXT:
             message = f"a text has {len(text)} characters; at most {MAX_TEXT} are read: shorten it"
             raise UnusableDataError(errors=[Fault(field.name, row, message)])
+        if not is_text(text):
+            raise UnusableDataError(errors=[Fault(field.name, row, f"the text {NO_TEXT}")])
     return pa.array(texts, pa.string())

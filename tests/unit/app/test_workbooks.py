@@ -160,6 +160,13 @@ def forged(content: bytes) -> bytes:
         (b'[{"a": 1}, {"a": ', "line 1, column 18"),
         (b'{"a": 1}\n{"a": nope}\n', "line 2, column 7"),
         (b'[{"a": 1, "a": 2}]', "the name 'a' twice"),
+        (
+            b"[{" + b",".join(b'"k%d":1' % k for k in range(60_000)) + b',"k59999":2}]',
+            "the name 'k59999' twice",
+        ),
+        (b'[{"a": ' + b"9" * 5000 + b', "b": 1}]', "a number has 5000 digits"),
+        (rb'[{"a": "\ud800", "b": 1}]', "half of a surrogate pair"),
+        (rb'[{"a\udfff": "x", "b": 1}]', "half of a surrogate pair"),
         (b'[{"a": Infinity}]', "write null"),
         (b"[[1, 2], [3, 4]]", "send a list of records"),
         (b'[{"a": 1e999}]', "infinite"),
