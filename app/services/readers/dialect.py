@@ -124,12 +124,15 @@ def titles(rows: list[list[str]], options: Options, merged: float = math.inf) ->
     """Return how many of the first rows are a title: with far fewer values than the table that begins below.
 
     The row below them must be a header: words, about as many as the rows after it have values, or the first
-    row with `merged` names.
+    row with `merged` names. A shorter first row is a title as well, not names of all columns but one of row
+    labels, if the second one has words alone where rows below have values.
     """
     filled = [[cell for cell in map(str.strip, row) if cell] for row in rows]
     sizes = Counter(size for size in map(len, filled) if size)
     usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
     above = next((at for at, cells in enumerate(filled) if 2 * len({*cells}) > usual), 0)
+    if len(filled) > 2 and len(filled[0]) < len(filled[1]) == usual and not any(map(_is_value, filled[1])):
+        above = above or int(any(_is_value(cell) for cells in filled[2:] for cell in cells))
     above = int(min(above, merged))
     if filled and {*options.known} & {*filled[0]}:
         return 0

@@ -221,6 +221,15 @@ def test_a_title_is_left_out_and_totals_are_asked_about(write):
     assert read(write({"S": [TITLED[3], *BODY]}))[2] == []
 
 
+def test_a_title_with_the_separator_is_told_from_names_beside_row_labels():
+    """Above words alone stands a title; where numbers follow, the name of row labels is what lacks."""
+    columns, read_as, warnings, _ = read("Umsätze; Stand Mai\nort;n;x\nA;1;2,5\nB;3;4,5\n".encode())
+    assert (list(columns), read_as["header_line"]) == (["ort", "n", "x"], 2)
+    assert "is left out as a title" in warnings[0]
+    labelled, read_as, *_ = read(b"n;x\nA;1;2.5\nB;3;4.5\n")
+    assert (list(labelled), read_as["header_line"]) == (["n", "x"], 1)
+
+
 def test_no_word_is_a_date_by_its_prefix():
     """Only names of months are months."""
     assert read(b"d,x\n8-Marble-2007,1\n9-Mars-2008,2\n")[0]["d"] == ["8-Marble-2007", "9-Mars-2008"]
