@@ -47,8 +47,13 @@ ONLY_OF_SEVERAL: dict[str, tuple[Any, ...]] = {  # settings that several outcome
 }
 
 
+def _name_of_family(asked: Combination) -> str:
+    name = str(asked["family"])
+    return name if name in FAMILIES else "gaussian"
+
+
 def _family(asked: Combination) -> Family:
-    return FAMILIES.get(str(asked["family"]), FAMILIES["gaussian"])
+    return FAMILIES[_name_of_family(asked)]
 
 
 def _has_trees(asked: Combination) -> bool:
@@ -80,11 +85,6 @@ def _is_of_recipe(asked: Combination) -> bool:
 
 def _without(role: str) -> Callable[[Combination], bool]:
     return lambda asked: not takes(_name_of_family(asked), role)
-
-
-def _name_of_family(asked: Combination) -> str:
-    name = str(asked["family"])
-    return name if name in FAMILIES else "gaussian"
 
 
 def _another(name: str) -> Callable[[Combination], bool]:

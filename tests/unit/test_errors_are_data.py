@@ -14,6 +14,7 @@ from app.dashboard.forms.fit_form import field_of
 from app.services.errors import Fault, UnusableDataError
 from sampler import DataError, Settings, SettingsError, fit, tune
 from sampler.errors import SettingsCode, suggestion
+from sampler.pairs import TABLE
 from sampler.posterior.verdict.agreement import Agreement, judge
 from sampler.posterior.verdict.reasons import SENTENCES, ReasonCode
 from sampler.posterior.weighting.importance_weights import judge_weighted
@@ -125,8 +126,10 @@ def test_every_refusal_of_a_setting_names_field_and_code():
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "SettingsError":
                 keywords = {keyword.arg: keyword.value for keyword in node.keywords}
                 assert {"field", "code"} <= set(keywords), f"{path}:{node.lineno}"
-                if "ways" not in keywords:  # of an entry of the table of pairs, whose code has its type
+                if "ways" not in keywords:  # of an entry of the table of pairs
                     assert ast.literal_eval(keywords["code"]) in get_args(SettingsCode)
+    assert {pair.code for pair in TABLE} <= {*get_args(SettingsCode)}
+    assert all(pair.field and pair.ways for pair in TABLE)
 
 
 def test_a_request_calls_a_setting_by_its_own_name():

@@ -226,7 +226,10 @@ def test_means_of_new_groups_do_not_depend_on_rare_draws(transform):
     draws = first.sample(new).reshape(-1, 3)
     credible = first.predict(new, level=0.9, interval="credible")
     assert credible.upper == pytest.approx(np.quantile(draws, 0.95, axis=0))
-    assert np.all(draws.max(axis=0)[1:] > mean.max(axis=(0, 1))[1:])  # up to the ends of the transform
+    assert draws == pytest.approx(first.transform.moments(f, noise)[0].reshape(-1, 3))
+    assert np.all(draws.max(axis=0)[1:] > mean.max(axis=(0, 1))[1:])
+    free = replace(first.transform, low=None, high=None)  # that hold outcomes where the rarest draws go
+    assert np.all(free.moments(f, noise)[0].max(axis=(0, 1))[1:] > 5 * mean.max(axis=(0, 1))[1:])
     # So do explanations average as `mean` does.
     contrast = first.contrast({"x": [0.2], "g": [7]}, {"x": 0.8}, {"x": 0.2})
     assert contrast.mean == pytest.approx(np.diff(first.predict({"x": [0.2, 0.8], "g": [7, 7]}).mean)[0])
