@@ -138,6 +138,18 @@ def defined_types(node):
     return [name for name in names if re.match("[A-Z][A-Za-z]*[a-z]", name)]
 
 
+def test_no_page_shows_the_name_of_a_class():
+    """Texts of templates have words of the field; a class that was renamed must not rename them."""
+    named = {
+        name for file in modules().values() for node in parsed(file).body for name in defined_types(node)
+    }
+    named = {name for name in named if re.fullmatch(r"(?:[A-Z][a-z]+){2,}", name)}
+    assert len(named) > 300
+    for template in (ROOT / "app" / "dashboard" / "templates").glob("*.html"):
+        texts = re.sub(r"\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\}|<[^>]*>", " ", template.read_text(), flags=re.DOTALL)
+        assert not named & {*re.findall(r"\w+", texts)}, template.name
+
+
 def test_a_public_class_or_type_has_one_meaning():
     """No two modules define a public class or type of the same name, but for those that say why."""
     homes = defaultdict(list)
