@@ -230,7 +230,8 @@ def _sentence(
         part["observed"] for each in report["by"] if each["feature"] is None for part in each["quarters"]
     ]
     ends = sorted({f"{100 * share:.0f}" for share in (min(shares), max(shares))}, key=int) if shares else []
-    spread = f", {' to '.join(ends)}% by quarter of the prediction" if ends else ""
+    word = "by" if len(ends) > 1 else "in each"
+    spread = f", {' to '.join(ends)}% {word} quarter of the prediction" if ends else ""
     chance = f"chance: {100 * at['lower']:.0f} to {100 * at['upper']:.0f}"
     if abs(_expected(at) - LEVEL) >= 0.005:
         chance = f"expected: {_expected(at):.0%}, {chance}"

@@ -52,7 +52,7 @@ def test_chains_that_differ_leave_predictions_and_intervals_usable():
     use = use_of(summary(), scores())
     assert use.text.replace("\u202f", " ") == (
         "Predictions: usable. 90% intervals: usable. Of 412 held-out rows 90% are inside (chance: 87 to 93), "
-        "90 to 90% by quarter of the prediction. The chains still differ by 0.41 k$ (3% of the noise): don't "
+        "90% in each quarter of the prediction. The chains still differ by 0.41 k$ (3% of the noise): don't "
         "read credible intervals or effects finely yet. Another fit would move predictions by about 0.18 k$."
     )
     assert (use.predictions, use.intervals, use.credible) == ("usable", "usable", "not_yet")
@@ -75,7 +75,7 @@ CALIBRATED = {"kind": "holdout", "rows": 563, "counted": 563}
             scores(0.81, quarters=(0.81,) * 4),
             True,
             "not_usable",
-            "not usable, too narrow. Of 412 held-out rows 81% are inside (chance: 87 to 93), 81 to 81% by",
+            "not usable, too narrow. Of 412 held-out rows 81% are inside (chance: 87 to 93), 81% in each",
         ),
         (None, False, "unchecked", "Predictions and their intervals: not yet usable."),
         (scores(0.81), False, "not_usable", "Predictions and their intervals: not yet usable."),
