@@ -387,6 +387,27 @@ def decided_by_few(parts: Floats) -> NDArray[np.bool_]:
     return np.asarray((top[..., 0] > 0) & ~(effective >= min(FEW_DRAWS, count / FEW_DRAWS_OF)))
 
 
+def middle_of(
+    draws: Floats, lower: Floats, upper: Floats, *, axis: int = 0
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Average over the axis of the draws; the median where a few draws decide it and it leaves its interval.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        The figures, and where they are medians.
+
+    """
+    mean = np.asarray(draws.mean(axis=axis))
+    few = np.asarray((mean < lower) | (mean > upper))
+    if few.any():
+        last = np.moveaxis(draws, axis, -1)
+        with np.errstate(over="ignore"):  # a moment beyond the largest float is none
+            few[few] = decided_by_few((last[few] - mean[few][:, None]) ** 2)
+        mean[few] = np.median(last[few], axis=-1)
+    return mean, few
+
+
 def _moments(sums: Sums) -> tuple[Floats, Floats]:
     """Compute the mean, and the sum of squares about it, of each row of sums [draw, row]."""
     if sums.dtype == np.int64:

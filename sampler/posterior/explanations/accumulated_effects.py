@@ -11,7 +11,7 @@ from sampler.array_types import Codes, Floats
 from sampler.data.binning import MISSING
 from sampler.data.encode import Coded
 from sampler.errors import SettingsError, unknown_feature
-from sampler.posterior.core.intervals import Interval
+from sampler.posterior.core.intervals import Interval, middle_of
 from sampler.posterior.core.progress import track
 from sampler.posterior.explanations.partial_dependence import codes_of, default_grid
 from sampler.posterior.results.effects import AccumulatedEffects
@@ -91,7 +91,9 @@ def accumulated_effects(
     ends = np.quantile(effect, tails, axis=1)
     intervals = [Interval(level, ends[2 * i], ends[2 * i + 1]) for i, level in enumerate(levels)]
     classes = header.schema.target.levels or None
-    return AccumulatedEffects(feature, grid, effect.mean(axis=1), intervals, rows, classes)
+    lower, upper = ends[:2] if tails else (effect.min(axis=1), effect.max(axis=1))
+    mean = middle_of(effect, lower, upper, axis=1)[0]
+    return AccumulatedEffects(feature, grid, mean, intervals, rows, classes)
 
 
 def _moved(coded: Coded, position: int, codes: Codes, values: Floats) -> Coded:

@@ -16,9 +16,10 @@ from sampler.data.encode import Coded, numbers
 from sampler.data.scalars import as_text
 from sampler.data.schema import OF_LEVELS
 from sampler.errors import SettingsError, unknown_feature
-from sampler.posterior.core.intervals import equal_tailed
+from sampler.posterior.core.intervals import equal_tailed, middle_of
 from sampler.posterior.core.progress import track
 from sampler.posterior.explanations.partial_dependence import codes_of
+from sampler.posterior.predicting import few_note
 from sampler.posterior.results.contrasts import Contrast, ContrastEstimate
 from sampler.storage.model_header import Header
 
@@ -108,6 +109,7 @@ def contrast(
         level=request.level,
         difference=_in_words(header, request),
         warnings=coded.warnings
+        + few_note(averages.by_few, "figure", sd="")
         + [
             warning
             for setting, rows, strange in zip((request.first, request.second), near, unlike, strict=True)
@@ -136,6 +138,7 @@ class Averages:
         self._weighted: dict[str, Floats] = dict.fromkeys(parts if every else [""], np.zeros(0))
         self._weights: dict[str, Floats] = {}
         self._squares: Floats = np.zeros(0)  # summed over all rows, by draw
+        self.by_few = 0  # figures whose mean a few draws decide: their median is given
 
     def fill(
         self, values: Callable[[slice], Floats], num_rows: int, level: float
@@ -154,8 +157,8 @@ class Averages:
             rows = slice(start, min(start + width, num_rows))
             difference = values(rows)
             self._squares += np.einsum("dr...,dr...->d...", difference, difference)
-            mean[rows] = difference.mean(axis=0)
             lower[rows], upper[rows] = equal_tailed(difference, level)
+            mean[rows] = self._middle(difference, lower[rows], upper[rows])
             for name, part in self.parts.items():
                 self._totals[name] += difference[:, part[rows]].sum(axis=1)
             weights = rng.standard_exponential(
@@ -183,18 +186,22 @@ class Averages:
 
     def estimate(self, name: str, level: float) -> ContrastEstimate:
         """Average over a part of the rows; NaN for one without rows."""
-        return _estimate(self.draws(name), int(self.parts[name].sum()), level)
+        return self._estimate(self.draws(name), int(self.parts[name].sum()), level)
 
     def population(self, level: float, name: str = "") -> ContrastEstimate:
         """Average over the population that the rows of a part are a sample of."""
         weighted = self._weighted[name]
         weights = self._weights[name].reshape(-1, *[1] * (weighted.ndim - 1))
-        return _estimate(weighted / weights, int(self.parts[name].sum()), level)
+        return self._estimate(weighted / weights, int(self.parts[name].sum()), level)
 
+    def _estimate(self, draws: Floats, rows: int, level: float) -> ContrastEstimate:
+        lower, upper = equal_tailed(draws, level)
+        return ContrastEstimate(self._middle(draws, lower, upper), lower, upper, rows)
 
-def _estimate(draws: Floats, rows: int, level: float) -> ContrastEstimate:
-    lower, upper = equal_tailed(draws, level)
-    return ContrastEstimate(draws.mean(axis=0), lower, upper, rows)
+    def _middle(self, draws: Floats, lower: Floats, upper: Floats) -> Floats:
+        mean, few = middle_of(draws, lower, upper)
+        self.by_few += int(few.sum())
+        return mean[()]  # a number where there is one figure
 
 
 def _check(request: ContrastWish, names: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from sampler.data.cut_points import GRID_POINTS
 from sampler.data.encode import Coded, Copies, numbers
 from sampler.data.scalars import days_to_text
 from sampler.errors import SettingsError, unknown_feature
-from sampler.posterior.core.intervals import Interval
+from sampler.posterior.core.intervals import Interval, middle_of
 from sampler.posterior.core.progress import track
 from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.results.effects import Ice, PartialDependence
@@ -163,11 +163,12 @@ def partial_dependence(
 
 def _summary(averages: Floats, tails: list[float]) -> tuple[Floats, Floats, Floats]:
     """Return mean and sd over draws [point, draw, class], also of numbers with no square, and quantiles."""
-    mean = averages.mean(axis=1)
-    apart = averages - mean[:, None]
+    apart = averages - averages.mean(axis=1, keepdims=True)
     scale = float(np.abs(apart).max()) or 1.0
     sd = scale * np.sqrt(np.mean((apart / scale) ** 2, axis=1))
-    return mean, sd, np.quantile(averages, tails, axis=1, overwrite_input=True)
+    ends = np.quantile(averages, tails, axis=1)
+    lower, upper = ends[:2] if tails else (averages.min(axis=1), averages.max(axis=1))
+    return middle_of(averages, lower, upper, axis=1)[0], sd, ends
 
 
 def _curves(

@@ -26,6 +26,7 @@ from sampler.posterior.explanations.effect_checks import (
 from sampler.posterior.explanations.effect_tree import divide
 from sampler.posterior.laws.law import Law
 from sampler.posterior.parts.compared_treatments import Compared
+from sampler.posterior.predicting import few_note
 from sampler.posterior.results.treatment_effects import (
     Balance,
     EffectEstimate,
@@ -135,6 +136,7 @@ def treatment_effects(
     if known is not None:
         overlap = overlap_of(law, compared, (treated, others), unsupported, of_arms, found.get("supported"))
         warnings += overlap_warnings(overlap, compared)
+    warnings += few_note(averages.by_few, "figure", sd="")
     average = found[ALL]
     return TreatmentEffects(
         difference=_in_words(law, header.roles[ROLE], compared),

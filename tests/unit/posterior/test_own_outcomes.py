@@ -8,7 +8,7 @@ import pytest
 from sampler import DataWarning, fit
 from sampler.data.row_flags import as_text
 from sampler.data.transform import Transform
-from sampler.posterior.core.intervals import decided_by_few
+from sampler.posterior.core.intervals import decided_by_few, middle_of
 from sampler.posterior.laws.law import Law
 from sampler.posterior.laws.normal import NormalLaw
 from tests.support.models.recalibrations import recalibrated
@@ -215,3 +215,24 @@ def test_moments_that_a_few_draws_decide_are_not_given(interval, monkeypatch):
     total = posterior.aggregate(X, interval=interval)
     assert total.lower[0] <= total.mean[0] <= total.upper[0]
     assert any("of 1 figure a few draws decide the mean" in each for each in total.warnings)
+
+
+@pytest.mark.filterwarnings("ignore::sampler.errors.DataWarning")  # of an outlier
+def test_explanations_give_no_mean_that_a_few_draws_decide(monkeypatch):
+    """Contrasts and effects of a feature give the median there, which their intervals hold."""
+    monkeypatch.setattr(Transform, "within", lambda transform, _: transform)  # as of older models
+    rng = np.random.default_rng(0)
+    first = rng.uniform(size=ROWS)
+    y = np.exp(rng.normal(size=ROWS) * np.where(first < 0.7, 0.1, 9.0))
+    posterior = fit({"first": first}, y, noise="forest", transform="log", **SHORT | {"num_draws": 60})
+    X = {"first": np.linspace(0.1, 0.95, 12)}
+    contrast = posterior.contrast(X, {"first": 0.9}, {"first": 0.2})
+    assert any("a few draws decide the mean" in each for each in contrast.warnings)
+    answers = [contrast, contrast.average, posterior.partial_dependence(["first"], X)]
+    for answer in [*answers, posterior.accumulated_effects("first", X)]:
+        assert np.all((np.asarray(answer.lower) <= answer.mean) & (answer.mean <= answer.upper))
+    draws = np.random.default_rng(1).normal(size=(400, 2))
+    draws[7, 1] = 1e9
+    mean, few = middle_of(draws, *np.quantile(draws, [0.05, 0.95], axis=0))
+    assert few.tolist() == [False, True]
+    assert mean.tolist() == [draws.mean(axis=0)[0], np.median(draws[:, 1])]
