@@ -42,6 +42,7 @@ def test_every_study_that_the_page_names_exists():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
+@pytest.mark.sampled(slow=2)
 def test_what_was_reproduced_is_again(name):
     """With fewer replicates, what is recorded as reproduced is reproduced."""
     study = STUDIES[name]

@@ -49,7 +49,7 @@ def calibrate(model, replications, thin=None, num_burnin=1500):
 
 
 @pytest.mark.parametrize("options", CALIBRATED, ids=lambda options: options["name"])
-@pytest.mark.sampled(quick=1, slow=3)
+@pytest.mark.sampled(quick=1, slow=2)
 def test_calibrated(options):
     """Ranks are uniform with the default moves, over the covering set of options."""
     all_above(calibrate(Model(**options), SHORT), ALARM)

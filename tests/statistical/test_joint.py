@@ -90,7 +90,7 @@ def compare(model, replications, sweeps, reference_size, seed=1):
 
 
 @pytest.mark.parametrize("options", COVERING, ids=lambda options: options["name"])
-@pytest.mark.sampled(quick=1, slow=3)
+@pytest.mark.sampled(quick=1, slow=2)
 def test_joint(options):
     """The default moves keep the joint law, over the covering set of options."""
     all_above(compare(Model(**options), *SHORT.values()), ALARM)
@@ -98,7 +98,7 @@ def test_joint(options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moves", mixes(), ids=str)
-@pytest.mark.sampled(quick=1, slow=3)
+@pytest.mark.sampled(quick=1, slow=2)
 def test_joint_moves(moves):
     """Every move set keeps the joint law where missing values and few rows reach its special cases."""
     all_above(compare(Model(**COVERING[-1], moves=moves), *SHORT.values(), seed=2), ALARM)

@@ -71,7 +71,9 @@ def _few_precisions(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_few_precisions")
-@pytest.mark.parametrize(("weighted", "moves"), [(True, "default"), (True, "pg")])
+@pytest.mark.parametrize(
+    ("weighted", "moves"), [(True, "default"), pytest.param(True, "pg", marks=pytest.mark.long)]
+)
 def test_joint(weighted, moves):
     """Alternating outcomes given the state and a sweep keeps the prior law of functions of the state."""
     all_above(joint(12_000, 4_000, weighted=weighted, moves=moves), ALARM)

@@ -83,7 +83,7 @@ def test_room_that_is_found_on_the_way_changes_nothing(monkeypatch, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(slow=4)
+@pytest.mark.sampled(slow=2)
 def test_predictions_agree_with_the_default_moves(name):
     """Means at the rows are those of the default sampler, within Monte Carlo error."""
     X, y, arguments = case(name, 200)

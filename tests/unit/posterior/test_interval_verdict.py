@@ -248,12 +248,13 @@ def test_point_masses_are_at_ends_and_alone():
 
 
 @pytest.mark.slow
-def test_constant_noise_is_not_doubted():
-    """At most 5 of 100 simulated tables with constant noise raise an alarm."""
+@pytest.mark.parametrize("tables", [30, pytest.param(100, marks=pytest.mark.long)])
+def test_constant_noise_is_not_doubted(tables):
+    """At most one in twenty simulated tables with constant noise raises an alarm."""
     doubted = 0
-    for seed in range(100):
+    for seed in range(tables):
         X, y = noisy(800, lambda X: np.ones(len(X)), 100 + seed)
         posterior = fit(X[:500], y[:500], seed=seed, **FAST)
         verdict = posterior.score(X[500:], y[500:], quick=True)["intervals_verdict"]
         doubted += verdict["verdict"] != "held"
-    assert doubted <= 5
+    assert doubted <= tables / 20

@@ -73,6 +73,7 @@ def naive_alarms(runs, weeks):
 
 @pytest.mark.parametrize("shares", [(0.4, 0.85, 0.6), (0.4, 0.85, 0.4), (0.4, 0.9, 0.5)])
 @pytest.mark.slow
+@pytest.mark.sampled(slow=1)
 def test_repeated_looks_raise_few_false_alarms(shares):
     """Alarms in 60 looks are rarer than alpha in the worst case, shares exactly at their limits.
 

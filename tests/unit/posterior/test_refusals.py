@@ -250,6 +250,7 @@ def test_questions(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in QUICK])
+@pytest.mark.sampled(slow=20)
 def test_every_kind(name):
     """Every kind of model answers or refuses each question."""
     check(name)
