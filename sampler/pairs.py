@@ -32,6 +32,7 @@ CHOICES = {  # values that a way may set
 ALONE = "outcomes=1"  # the way of a fit to each outcome
 AT_REST = (None, (), "bcf", "observed")  # values of what is of use beside others
 CONTRADICTION: SettingsCode = "contradiction"
+OF_PRIORS = tuple(dict.fromkeys(name for family in FAMILIES.values() for name in family.prior))
 NOT_OF_SEVERAL = (
     *COLUMN_ROLES,
     *("levels", "propensity", "groups", "slopes", "parts", "holdout", "new_rows", "subgroups"),
@@ -87,6 +88,10 @@ def _without(role: str) -> Callable[[Combination], bool]:
     return lambda asked: not takes(_name_of_family(asked), role)
 
 
+def _without_entry(name: str) -> Callable[[Combination], bool]:
+    return lambda asked: _has_trees(asked) and name not in (_family(asked).prior or OF_PRIORS)
+
+
 def _another(name: str) -> Callable[[Combination], bool]:
     return lambda asked: asked[name] not in (None, *ONLY_OF_SEVERAL[name])
 
@@ -134,6 +139,7 @@ KINDS: dict[str, Callable[[Combination], bool]] = {
     "moves that don't keep order": lambda asked: bool({*_moves(asked)} - {"grow", "prune"}),
     "effects of another kind": lambda asked: asked["effects"] not in (None, "bcf"),
     **{f"a family without {role}": _without(role) for role in COLUMN_ROLES if role not in CENSORING},
+    **{f"a family without prior {name}": _without_entry(name) for name in OF_PRIORS},
     **{f"another {name}": _another(name) for name in ONLY_OF_SEVERAL},
 }
 TREATED = "is about a treatment, whose column treatment names"
@@ -239,6 +245,15 @@ TABLE: tuple[Pair, ...] = (
            "{moves_of_family} alone", field, (field,))
       for field, kind, value in (("moves", "moves that the family lacks", "{moves_lacking}"),
                                  ("start", "a start that the family lacks", "smc"))),
+    *(Pair(f"prior.{name}", f"a family without prior {name}",
+           f"prior {name} has no meaning for {{family}}; accepted are {{prior_of_family}}", f"prior.{name}",
+           (f"prior.{name}", "family="))
+      for name in OF_PRIORS),
+    Pair("prior.sigma", "prior.lambda", "prior takes sigma (known noise) or lambda (its scale), not both",
+         "prior.sigma", ("prior.sigma", "prior.lambda"), CONTRADICTION),
+    Pair("prior.sigma", "noise=mixture",
+         "prior sigma has no meaning with noise=mixture, whose components have sds of their own (lambda is "
+         "their scale)", "prior.sigma", ("prior.sigma", "noise="), CONTRADICTION),
     *(pair for part in PARTS.values() for pair in part.refuses),
     *(Pair(name, lambda _: True, f"the sampler is installed without {name}", name, (name,))
       for name in ("treatment", "groups", "monotone") if name not in PARTS),
@@ -249,6 +264,7 @@ FACTS: dict[str, Callable[[Combination], str]] = {  # further words of reasons
     "methods_of_family": lambda asked: _joined(
         name for name, method in METHODS.items() if asked["family"] in method.families
     ),
+    "prior_of_family": lambda asked: ", ".join(_family(asked).prior),
     "moves_of_family": lambda asked: ", ".join(_family(asked).moves),
     "moves_lacking": lambda asked: _lacking(asked)[0],
     "moves_without_order": lambda asked: min({*_moves(asked)} - {"grow", "prune"}),

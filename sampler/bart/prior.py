@@ -240,14 +240,6 @@ def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str
     """
     family = settings.family
     prior = prior_of_recipe(settings.recipe, family, prior)
-    accepted = FAMILIES[family].prior
-    for name in prior:
-        if accepted and name in {*DEFAULTS, *ABSOLUTE, *HYPER} - {*accepted}:
-            raise SettingsError(
-                f"prior {name} has no meaning for {family}; accepted are {', '.join(accepted)}",
-                field=f"prior.{name}",
-                code="not_applicable",
-            )
     point = ("point",) if FAMILIES[family].point else ()
     checked = check_entries(prior, (*DEFAULTS, *ABSOLUTE, *HYPER, *point))
     needless = [name for name in HYPER if name in checked and not _is_used(name, checked)]
@@ -257,19 +249,6 @@ def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str
             f"prior {needless[0]} has a meaning only with {first}",
             field=f"prior.{needless[0]}",
             code="not_applicable",
-        )
-    if "sigma" in checked and "lambda" in checked:
-        raise SettingsError(
-            "prior takes sigma (known noise) or lambda (its scale), not both",
-            field="prior.sigma",
-            code="contradiction",
-        )
-    if "sigma" in checked and NOISES[settings.noise].mixture:
-        raise SettingsError(
-            "prior sigma has no meaning with noise=mixture, whose components have sds of their own: leave it "
-            "out, or give lambda, their scale",
-            field="prior.sigma",
-            code="contradiction",
         )
     drawn_k = () if checked.keys() & {"k", "k_df", "leaf_sd"} else FAMILIES[family].drawn_k
     entries = _known_to(family) | dict(zip(("k_df", "k_scale"), drawn_k, strict=False))

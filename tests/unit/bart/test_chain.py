@@ -251,7 +251,6 @@ def test_wrong_settings_say_what_is_accepted(wrong, says):
         ({"alpha": 1.0}, "between 0 and 1"),
         ({"beta": -1}, "from 0 up"),
         ({"sigma_estimate": "robust"}, "linear, naive"),
-        ({"sigma": 1, "lambda": 1}, "not both"),
     ],
 )
 def test_wrong_priors_say_what_is_accepted(prior, says):
@@ -261,8 +260,8 @@ def test_wrong_priors_say_what_is_accepted(prior, says):
 
 
 def test_probit_takes_no_weights():
-    """Weights and noise settings are refused for probit."""
+    """Weights and a prior of the noise are refused for probit."""
     with pytest.raises(SettingsError, match="no weights"):
         prepare(np.arange(20.0)[:, None], [0, 1] * 10, weights=np.ones(20), family="probit")
     with pytest.raises(SettingsError, match="no meaning for probit"):
-        training(family="probit", prior={"nu": 4.0})
+        prepare(np.arange(20.0)[:, None], [0, 1] * 10, family="probit", prior={"nu": 4.0})
