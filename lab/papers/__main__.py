@@ -10,6 +10,8 @@ the recorded number of replicates and records nothing: it prints the answers. `-
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,9 +29,22 @@ def record(study: Study, count: int) -> Recorded:
     """Run a study and return what is to be recorded."""
     assert study.run is not None
     warm()
-    kept = Kept(BUILD / f"{study.name}.json")
+    kept = Kept(BUILD / f"{study.name}.json", _commit())
     figures = rounded(study.run(kept, count))
-    return Recorded(f"{datetime.now(tz=UTC):%Y-%m-%d}", round(kept.seconds, 1), count, figures)
+    day = f"{datetime.now(tz=UTC):%Y-%m-%d}"
+    return Recorded(day, round(kept.seconds, 1), count, figures, kept.commits)
+
+
+def _commit() -> str:
+    """Return the commit that runs, and whether files differ from it; nothing outside a repository."""
+    git = shutil.which("git")
+    if git is None:
+        return ""
+    found, changed = (
+        subprocess.run([git, *words], capture_output=True, text=True, check=False, cwd=Path(__file__).parent)
+        for words in (["rev-parse", "--short=10", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+    )
+    return found.stdout.strip() + (" with changes" if changed.stdout.strip() else "")
 
 
 def main() -> None:

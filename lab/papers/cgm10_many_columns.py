@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from lab.papers.cgm10_fits import covered, draw_intervals, draw_sigma, fitted_f, part_of, sigma_of
-from lab.papers.study import Answer, Claim, Figures, Parts, Study, judged
+from lab.papers.judges import Order, Seen
+from lab.papers.study import Claim, Figures, Parts, Study
 
 COLUMNS = (20, 100, 1000)
 NOISE = (10, 100, 1000)
@@ -25,14 +26,14 @@ def _run_7(parts: Parts, _count: int) -> Figures:
     return {"fits": fits, "sigma": paths, "linear": parts("sigma, line", partial(sigma_of, 1))}
 
 
-def _old(figures: Figures) -> Answer:
+def _old(figures: Figures) -> Seen:
     values, ours = _listed(figures["fits"], lambda fitted: covered(fitted, "old"))
-    return judged(ours, min(values) > 0.8)
+    return Seen(ours, [(0.85, min(values))])
 
 
-def _new(figures: Figures) -> Answer:
+def _new(figures: Figures) -> Seen:
     values, ours = _listed(figures["fits"], lambda fitted: covered(fitted, "new"))
-    return judged(ours, min(values) > 0.75)
+    return Seen(ours, [(0.8, min(values))])
 
 
 def _slope(fitted: Figures) -> float:
@@ -45,35 +46,35 @@ def _width(fitted: Figures, part: str = "new") -> float:
     return float(np.mean(high - low))
 
 
-def _shrunk(figures: Figures) -> Answer:
+def _shrunk(figures: Figures) -> Seen:
     values, ours = _listed(figures["fits"], _slope)
-    return judged(ours, values[0] > values[1] > values[2])
+    return Seen(ours, dict(zip(figures["fits"], values, strict=True)))
 
 
-def _wider(figures: Figures) -> Answer:
+def _wider(figures: Figures) -> Seen:
     values, ours = _listed(figures["fits"], _width)
-    return judged(ours, values[2] > values[0], "" if values[2] > values[0] else "they don't widen here")
+    return Seen(ours, dict(zip(figures["fits"], values, strict=True)))
 
 
-def _crosses(figures: Figures) -> Answer:
+def _crosses(figures: Figures) -> Seen:
     paths = {p: figures["sigma"][str(p)] for p in COLUMNS}
     values, _ = _listed(paths, lambda path: np.count_nonzero(np.diff(np.array(path["path"]) > 1)))
     ours = ", ".join(f"p = {p}: {v:.0f}" for p, v in zip(paths, values, strict=True))
     lows = [path["quantiles"][0] for path in paths.values()]
-    why = "" if min(values) >= 4 else f"5% quantiles of sigma are {', '.join(f'{low:.2f}' for low in lows)}"
-    return judged(ours, min(values) >= 4, why)
+    quantiles = ", ".join(f"{low:.2f}" for low in lows)
+    return Seen(ours, [(3, each) for each in values], unless=f"5% quantiles of sigma are {quantiles}")
 
 
-def _strays(figures: Figures) -> Answer:
+def _strays(figures: Figures) -> Seen:
     paths = {p: figures["sigma"][str(p)] for p in COLUMNS}
     values, ours = _listed(paths, lambda path: path["quantiles"][2])
-    return judged(ours, values[2] > values[0])
+    return Seen(ours, {str(p): value for p, value in zip(paths, values, strict=True)})
 
 
-def _rises(figures: Figures) -> Answer:
+def _rises(figures: Figures) -> Seen:
     line, naive = figures["linear"]["quantiles"][1], figures["sigma"]["10"]["quantiles"][1]
-    return judged(
-        f"medians {line:.2f} with the line's estimate, {naive:.2f} with the naive one", naive > line
+    return Seen(
+        f"medians {line:.2f} with the line's estimate, {naive:.2f} with the naive one", [(line, naive)]
     )
 
 
@@ -104,32 +105,38 @@ def _far(fitted: Figures, part: str) -> float:
     return float(np.max(np.maximum(np.maximum(low, -high), 0)))
 
 
-def _no_signal(figures: Figures) -> Answer:
+def _no_signal(figures: Figures) -> Seen:
     few = {p: figures[p] for p in ("10", "100")}
     values = [_far(fitted, part) for fitted in few.values() for part in ("old", "new")]
     share = np.mean([covered(fitted, part) for fitted in few.values() for part in ("old", "new")])
     ours = f"{share:.1%} of the intervals hold 0; the farthest is {max(values):.2f} from it"
-    return judged(ours, max(values) < 0.5, f"of one data set; by p and rows {_each(values)}")
+    return Seen(ours, [(max(values), 0.5)], unless=f"of one data set; by p and rows {_each(values)}")
 
 
 def _each(values: list[float]) -> str:
     return ", ".join(f"{value:.2f}" for value in values)
 
 
-def _prior_takes_over(figures: Figures) -> Answer:
+def _prior_takes_over(figures: Figures) -> Seen:
     many = figures["1000"]
     far = _far(many, "old")
-    why = "" if far > 0.5 else f"at p = 100 it is {_far(figures['100'], 'old'):.2f}; one data set of each"
-    return judged(f"the farthest is {far:.2f} from 0", far > 0.5, why)
+    unless = f"at p = 100 it is {_far(figures['100'], 'old'):.2f}; one data set of each"
+    return Seen(f"the farthest is {far:.2f} from 0", [(0.5, far)], unless=unless)
 
 
-def _still_covers(figures: Figures) -> Answer:
+def _still_covers(figures: Figures) -> Seen:
     many = figures["1000"]
     wide, narrow = _width(many), _width(figures["10"])
     ours = f"{covered(many, 'new'):.0%} hold 0; mean width {wide:.2f} (p = 10: {narrow:.2f})"
-    return judged(ours, covered(many, "new") > 0.9 and wide > narrow)
+    return Seen(
+        ours,
+        [(0.9, covered(many, "new")), (1.5 * narrow, wide)],
+        unless="they are wider than with few columns by less than half; one data set of each",
+    )
 
 
+FALL = Order(tuple((str(p),) for p in COLUMNS))
+RISE = Order(FALL.groups[::-1])
 STUDIES = (
     Study(
         "cgm10-fig7",
@@ -138,12 +145,14 @@ STUDIES = (
         (
             Claim("90% intervals hold f at training rows", "remarkably good for every p", _old),
             Claim("90% intervals hold f at new rows", "at all reliable", _new),
-            Claim("estimates at new rows are shrunk more, the more columns (slope on f)", "shown", _shrunk),
-            Claim("intervals at new rows widen (mean width)", "shown", _wider),
+            Claim(
+                "estimates at new rows are shrunk more, the more columns (slope on f)", "shown", _shrunk, FALL
+            ),
+            Claim("intervals at new rows widen (mean width)", "shown", _wider, RISE),
             Claim(
                 "sigma repeatedly crosses its true value (crossings, every twelfth draw)", "shown", _crosses
             ),
-            Claim("with more columns it strays to larger values (95% quantile)", "shown", _strays),
+            Claim("with more columns it strays to larger values (95% quantile)", "shown", _strays, RISE),
             Claim("with the naive estimate sigma of figure 3 rises", "would rise", _rises),
         ),
         "As figure 3, with the naive estimate of sigma.",

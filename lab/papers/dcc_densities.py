@@ -14,7 +14,8 @@ import numpy as np
 
 from lab import tree_paper as paper
 from lab.papers.cgm10_fits import DARK, PALE, RED
-from lab.papers.study import Answer, Claim, Figures, Parts, Study, judged
+from lab.papers.judges import Seen
+from lab.papers.study import Claim, Figures, Parts, Study
 from sampler import fit
 
 AUTHORS = Path("build/DCC-Tree")
@@ -86,13 +87,13 @@ def _in_common(name: str, figures: Figures) -> dict[str, float]:
     }
 
 
-def _lined_up(name: str, figures: Figures) -> Answer:
+def _lined_up(name: str, figures: Figures) -> Seen:
     shares = _in_common(name, figures)
     ours = "least area in common: " + ", ".join(f"{pair} {share:.2f}" for pair, share in shares.items())
-    holds = min(shares.values()) > LINED_UP
     own = figures[name]
     sds = ", ".join(f"{METHODS[m]} {_mean_sd(own['ends'], each):.2f}" for m, each in own["densities"].items())
-    return judged(ours, holds, "" if holds else f"mean deviations of the four densities: {sds}")
+    unless = f"mean deviations of the four densities: {sds}"
+    return Seen(ours, [(LINED_UP, share) for share in shares.values()], unless=unless)
 
 
 def _mean_sd(ends: tuple[float, float], densities: list[list[float]]) -> float:
@@ -103,7 +104,7 @@ def _mean_sd(ends: tuple[float, float], densities: list[list[float]]) -> float:
     return float(np.mean(np.sqrt(shares @ points**2 - means**2)))
 
 
-def _peaked(figures: Figures) -> Answer:
+def _peaked(figures: Figures) -> Seen:
     """Judge by the distance of the densities' peaks from the truth, in deviations of the noise."""
     deviations = {"wu": 0.25, "cgm": 0.2}
     far = [
@@ -113,15 +114,13 @@ def _peaked(figures: Figures) -> Answer:
         for density, truth in zip(found, figures[name]["f"], strict=True)
     ]
     ours = f"peaks of {len(far)} densities at most {max(far):.2f} deviations of the noise from the true mean"
-    return judged(
-        ours, max(far) < 0.5, "" if max(far) < 0.5 else "the farthest peak's row was in another leaf"
-    )
+    return Seen(ours, [(each, 0.5) for each in far], unless="the farthest peak's row was in another leaf")
 
 
-def _like_cart(figures: Figures) -> Answer:
+def _like_cart(figures: Figures) -> Seen:
     off = {n: np.abs(np.array(figures[n]["cart"]) - np.array(figures[n]["f"])).max() for n in DATA}
     ours = ", ".join(f"{name.upper()} {each:.2f}" for name, each in off.items())
-    return judged(f"CART at most {ours} from the true mean", max(off.values()) < 0.5)
+    return Seen(f"CART at most {ours} from the true mean", [(each, 0.5) for each in off.values()])
 
 
 def _draw(figures: Figures, figure: Any) -> None:

@@ -6,7 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 from lab.papers.catalogue import STUDIES
-from lab.papers.study import DOCUMENTS, WORDS, Figures, Study
+from lab.papers.judges import WORDS
+from lab.papers.study import DOCUMENTS, Figures, Recorded, Study
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "papers.md"
@@ -18,10 +19,25 @@ its result in `lab/papers/results` and this page; `make papers` runs all but tho
 that ended are kept in `build/papers`), and `python -m lab papers --page` only renews this page, which nobody
 edits. Seconds are of one processor, beside other work.
 
-- **reproduced**: the number, within its own error, or the statement holds here.
-- **better**: the statement holds here, and our number is better than the document's.
+Claims are of three kinds, and the word is a function of the document's figures, ours, and the smaller of
+the two errors:
+
+- *number*: within two errors of the document's, and half a unit of its last digit; where neither has an
+  error, the rounding alone;
+- *order*: what the document has in another order isn't the other way round here; where it has numbers without
+  errors, those within a factor of two are equal;
+- *statement*: what is said to be larger is.
+
+Words:
+
+- **reproduced**: the number, the order or the statement holds here.
+- **better**: our number is beyond the errors on the good side.
 - **not reproduced**: it doesn't hold here, and the row says why, as far as it is known.
+- **no word**: ours is of another method, split or table than the document's, or it has none; the row says so.
 - **not yet**: not studied here; the row says what is lacking.
+
+The count run stands beside the document's. A result names the commit that made it; older results don't know
+theirs, and say so.
 """
 
 
@@ -64,20 +80,23 @@ def _study(study: Study) -> list[str]:
         if result is None:
             facts += ", not run yet"
         else:
-            facts += f": {_seconds(result.seconds)}, {result.date}"
-            if study.of:
-                facts += f"; {result.count} {study.unit}{'s' if result.count > 1 else ''}"
-                facts += (
-                    f" (the document's {study.of})" if result.count != study.of else ", as in the document"
-                )
+            facts += f": {_seconds(result.seconds)}, {result.date}, {_counts(study, result)}, "
+            facts += f"commit {result.commit}" if result.commit else "commit not recorded"
         lines += [f"{facts}. {study.protocol}".strip() + (" Long." if study.long else ""), ""]
-    lines += ["| claim | the document | here | |", "| --- | --- | --- | --- |"]
+    lines += ["| claim | kind | the document | here | |", "| --- | --- | --- | --- | --- |"]
     for claim, answer in _answers(study):
         word = f"**{answer.word}**" + (f": {answer.why}" if answer.why else "")
-        lines.append(f"| {claim.text} | {claim.paper} | {answer.ours} | {word} |")
+        lines.append(f"| {claim.text} | {claim.judge.kind} | {claim.paper} | {answer.ours} | {word} |")
     if study.draw is not None and result is not None:
         lines += ["", f"![{study.item}](pictures/papers/{study.name}.svg)", "", f"*{study.see}*"]
     return lines
+
+
+def _counts(study: Study, result: Recorded) -> str:
+    """Say how many replicates were run, and how many the document has."""
+    theirs = {0: "the document says no number", result.count: "as many as the document"}
+    of = theirs.get(study.of, f"the document {study.of}")
+    return f"{result.count} {study.unit}{'s' if result.count > 1 else ''} ({of})"
 
 
 def _seconds(seconds: float) -> str:

@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lab.papers.judges import NO_WORD, NOT_REPRODUCED, NOT_YET, Seen, Statement
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from lab.papers.judges import Judge
 
 RESULTS = Path(__file__).parent / "results"
 DOCUMENTS = {
@@ -19,14 +23,13 @@ DOCUMENTS = {
     "slides-boston": "Guo, Wang, Huang and Wu, slides on BART with the Boston houses",
     "slides-trees": "Wundervald (2019), An introduction to Bayesian regression trees (slides)",
 }
-WORDS = ("reproduced", "better", "not reproduced", "not yet")
 NOT_RUN = "not run here yet"
 Figures = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Our number beside a document's, in words, with one of `WORDS`."""
+    """Our number beside a document's, in words, with one of `judges.WORDS`."""
 
     ours: str
     word: str
@@ -35,12 +38,32 @@ class Answer:
 
 @dataclass(frozen=True)
 class Claim:
-    """A number or statement of a document; without `judge` it isn't studied, and `why` says the reason."""
+    """A number, an order or a statement of a document.
+
+    `look` reads off our figures what `judge` compares, or says why there is nothing yet; without it the claim
+    isn't studied, and `why` says the reason. `other` says what makes ours another thing than the document's
+    (its method, split or table), so that there is no word for it.
+    """
 
     text: str
     paper: str
-    judge: Callable[[Figures], Answer] | None = None
+    look: Callable[[Figures], Seen | str] | None = None
+    judge: Judge = Statement()  # noqa: RUF009  # frozen
     why: str = ""
+    other: str = ""
+
+    def answer(self, figures: Figures | None) -> Seen:
+        """Return the word for our figures."""
+        if self.look is None or figures is None:
+            return Answer("", NOT_YET, self.why or NOT_RUN)
+        seen = self.look(figures)
+        if isinstance(seen, str):
+            return Answer("", NOT_YET, seen)
+        if self.other:
+            return Answer(seen.ours, NO_WORD, self.other)
+        word = self.judge.word(seen)
+        reasons = [seen.why, seen.unless if word == NOT_REPRODUCED else ""]
+        return Answer(seen.ours, word, "; ".join(each for each in reasons if each))
 
 
 class Parts(Protocol):
@@ -54,7 +77,7 @@ class Parts(Protocol):
 class Study:
     """One table, figure or claim.
 
-    `count` replicates are run, of `of` in the document (0 where it has none). `run(parts, count)` returns
+    `count` replicates are run, of `of` in the document (0 where it says none). `run(parts, count)` returns
     figures that JSON can hold; `draw(figures, figure)` draws them on a matplotlib figure of `size` inches, in
     which `see` says what to look at. A `long` one runs only when it is asked for by name. The slow tests
     run `small` replicates, and expect what is recorded as reproduced again; 0 leaves the study out.
@@ -67,7 +90,7 @@ class Study:
     protocol: str = ""
     run: Callable[[Parts, int], Figures] | None = None
     count: int = 1
-    of: int = 0
+    of: int = 1
     unit: str = "data set"
     draw: Callable[[Figures, Any], None] | None = None
     see: str = ""
@@ -86,25 +109,18 @@ class Study:
 
     def answers(self, figures: Figures | None) -> list[tuple[Claim, Answer]]:
         """Return each claim with its answer; those that aren't studied are "not yet"."""
-        return [
-            (
-                claim,
-                Answer("", "not yet", claim.why or NOT_RUN)
-                if claim.judge is None or figures is None
-                else claim.judge(figures),
-            )
-            for claim in self.claims
-        ]
+        return [(claim, claim.answer(figures)) for claim in self.claims]
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """Figures of a study, with the day, the seconds of a processor and the number of replicates."""
+    """Figures of a study, with its day, seconds of a processor, number of replicates and commit."""
 
     date: str
     seconds: float
     count: int
     figures: Figures
+    commit: str = ""  # that made them; empty in records that are older than this field
 
 
 @dataclass
@@ -112,7 +128,8 @@ class Kept:
     """Parts of a study in memory and, with a path, in a file, so that a run can be resumed."""
 
     path: Path | None = None
-    parts: dict[str, tuple[Any, float]] = field(default_factory=dict)
+    commit: str = ""  # that runs
+    parts: dict[str, list[Any]] = field(default_factory=dict)  # value, seconds, commit
     used: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -126,7 +143,7 @@ class Kept:
             began = time.process_time()
             # as they are read again
             value = json.loads(json.dumps(rounded(compute())))
-            self.parts[name] = (value, round(time.process_time() - began, 2))
+            self.parts[name] = [value, round(time.process_time() - began, 2), self.commit]
             if self.path is not None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self.path.write_text(json.dumps(self.parts))
@@ -138,6 +155,12 @@ class Kept:
         """Seconds of a processor of the parts that were used, also in earlier runs."""
         return sum(self.parts[name][1] for name in self.used)
 
+    @property
+    def commits(self) -> str:
+        """The commits that made the parts that were used; nothing where one of them isn't known."""
+        found = {(self.parts[name][2:] or [""])[0] for name in self.used}
+        return ", ".join(sorted(found)) if all(found) else ""
+
 
 def rounded(value: Any) -> Any:
     """Return figures with five digits, as lists, dicts and numbers of Python."""
@@ -148,8 +171,3 @@ def rounded(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return rounded(value.tolist())
     return float(f"{value:.5g}") if isinstance(value, float) else value
-
-
-def judged(ours: str, holds: bool, why: str = "", *, better: bool = False) -> Answer:
-    """Answer by whether the claim holds; `why` says the reason where it doesn't, or what else to know."""
-    return Answer(ours, ("better" if better else "reproduced") if holds else "not reproduced", why)

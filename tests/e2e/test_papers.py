@@ -10,7 +10,8 @@ import pytest
 from lab import compounds, particle_sums
 from lab.papers import cgm10_drugs, page
 from lab.papers.catalogue import STUDIES
-from lab.papers.study import RESULTS, WORDS, Kept, rounded
+from lab.papers.judges import BETTER, NOT_REPRODUCED, REPRODUCED, WORDS, Number, Order, Seen, Statement
+from lab.papers.study import RESULTS, Kept, rounded
 
 DEAR = {"cgm10-fig1", "cgm10-fig3", "cgm10-fig5", "cgm10-coverage"}  # 10 s and more, also with few replicates
 SMALL = [
@@ -37,7 +38,102 @@ def test_every_study_that_the_page_names_exists():
         result = study.recorded()
         for claim, answer in study.answers(result.figures if result else None):
             assert answer.word in WORDS
-            assert answer.why or answer.word in {"reproduced", "better"} or result is None, claim.text
+            assert answer.why or answer.word in {REPRODUCED, BETTER} or result is None, claim.text
+
+
+JUDGED = {
+    f"{study.name}: {claim.text}": (claim, study.recorded().figures)
+    for study in STUDIES.values()
+    if study.recorded()
+    for claim in study.claims
+    if claim.look is not None and not isinstance(claim.look(study.recorded().figures), str)
+}
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_a_judge_can_say_no(name):
+    """A claim that agrees isn't reproduced with its error doubled or its order reversed."""
+    claim, figures = JUDGED[name]
+    judge, seen = claim.judge, claim.look(figures)
+
+    def word(values, errors=()):
+        return judge.word(Seen("", values, errors))
+
+    match judge:
+        case Number():
+            limits = judge.tolerances(seen.errors)
+            assert word(judge.paper, seen.errors) == REPRODUCED
+            for k, limit in enumerate(limits):
+                for sign in (-1, 1):
+                    near, far = list(judge.paper), list(judge.paper)
+                    near[k] += sign * 0.99 * limit
+                    far[k] += sign * 2 * 0.99 * limit or sign
+                    assert word(near, seen.errors) == REPRODUCED
+                    assert word(far, seen.errors) != REPRODUCED
+            if judge.errors:  # the document's is the yardstick, however large ours is
+                far = [x + 1.98 * limit for x, limit in zip(judge.paper, judge.tolerances([]), strict=True)]
+                assert word(far, [100 * error for error in judge.errors]) != REPRODUCED
+        case Order():
+            places = {each: k for k, group in enumerate(judge.groups) for each in group}
+            assert len(judge.groups) > 1
+            assert set(places) <= set(seen.values)
+            sign = 1 if judge.rising else -1
+            assert word({each: sign * place for each, place in places.items()}) == REPRODUCED
+            assert word({each: -sign * place for each, place in places.items()}) == NOT_REPRODUCED
+            if word(seen.values) == REPRODUCED:
+                assert word({each: -value for each, value in seen.values.items()}) == NOT_REPRODUCED
+        case Statement():
+            ordered = [(min(pair) - 1e-9, max(pair)) for pair in seen.values]
+            assert word(ordered) == REPRODUCED
+            for k, (less, more) in enumerate(ordered):
+                assert word([*ordered[:k], (more, less), *ordered[k + 1 :]]) == NOT_REPRODUCED
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_a_judge_looks_at_our_figures(name):
+    """With other figures it sees other values: none is said without looking."""
+    claim, figures = JUDGED[name]
+    rng = np.random.default_rng(1)
+
+    def other(value, low, high):
+        """Return figures with other numbers, by factors between `low` and `high`, and other marks."""
+        if isinstance(value, dict):
+            return {key: other(each, low, high) for key, each in value.items()}
+        if isinstance(value, list):
+            return [other(each, low, high) for each in value]
+        if isinstance(value, bool):
+            return bool(rng.integers(2))
+        return value * rng.uniform(low, high) if isinstance(value, int | float) else value
+
+    before = claim.look(figures).values
+    assert any(claim.look(other(figures, *ends)).values != before for ends in ((0.5, 2), (0, 0)))
+
+
+def test_the_smaller_error_judges():
+    """An unstable fit of ours doesn't widen what is reproduced; without an error only rounding does."""
+    theirs = Number((1.2,), (0.46,), 1.0, good="less")  # of HMC-DF on the CGM data
+    assert theirs.word(Seen("", [7.8], [22.21])) == NOT_REPRODUCED
+    assert theirs.word(Seen("", [2.0], [22.21])) == REPRODUCED
+    assert theirs.word(Seen("", [2.0], [0.01])) == NOT_REPRODUCED
+    assert theirs.word(Seen("", [0.2], [0.01])) == BETTER
+    assert Number((0.93,), unit=0.01).word(Seen("", [0.934])) == REPRODUCED
+    assert Number((0.93,), unit=0.01).word(Seen("", [0.936])) == NOT_REPRODUCED
+    assert Order.of({"cgm": 752, "growprune": 474, "pg": 259}).groups == (("cgm", "growprune"), ("pg",))
+
+
+def test_a_result_names_its_commit(tmp_path):
+    """A run that goes on from parts of an earlier commit names both, and none where one isn't known."""
+    path = tmp_path / "parts.json"
+    first = Kept(path, "aaaa")
+    first("one", lambda: 1.0)
+    second = Kept(path, "bbbb")
+    second("one", lambda: 2.0)
+    second("two", lambda: 3.0)
+    assert second.commits == "aaaa, bbbb"
+    path.write_text('{"one": [1.0, 0.1]}')  # as before commits were kept
+    older = Kept(path, "cccc")
+    older("one", lambda: 2.0)
+    assert older.commits == ""
 
 
 @pytest.mark.slow
