@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sampler.costs.part import costs
+from sampler.costs.part import costs, trees_of_parts
 from sampler.definitions.data import CENSORING
 from sampler.families import FAMILIES, class_line_period
 from sampler.methods import METHODS
@@ -35,13 +35,6 @@ UNKNOWN = MOVE_SECONDS["change"]  # for a move without a measured time
 LOG_LINEAR = (1.5e-6, 7e-10)  # a log-linear tree's update
 LINEAR_CELL = 3e-9  # linear part: per iteration, row and term (and class)
 LINES_ROW = 2.5e-8  # linear parts of classes: per iteration that draws slopes, row and class
-GROUP_ROW, GROUP = 4e-9, 8e-8  # per iteration and column of groups: of each row, and of each group
-SLOPE_ROW, SLOPE_GROUP = 6e-9, 1.2e-6  # more for each slope by group: per iteration and row, and per group
-EFFECT_TREES = 50  # of a treatment's effect, or of each of several arms
-BESIDE_EFFECT = 1.5  # factor on their time, for what is drawn beside them
-# Updates of trees of a propensity's fit with those to halves, and rows of them in those of the fit; of each
-# of several arms.
-PROPENSITY, PROPENSITY_ROWS = 70_000, 60_000
 LABEL_ROW = 3e-8  # a mixture: drawing a row's component
 SCALE_ROW = 8e-8  # heavy tails: drawing a row's scale, and its share of drawing the degrees of freedom
 PARTICLE_ROW = 3.4e-9  # particle Gibbs, per tree update, particle and row
@@ -78,7 +71,7 @@ CHECK, CHECK_TREE, CHECKED = 3e-7, 3.5e-10, 2000  # for calibration: the same, a
 def prepare_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float:
     """Estimate the seconds a worker process takes to prepare the data, once for all its chains."""
     of_cell = PREPARE_LARGE if rows * (columns + 1) > KEPT_CELLS else PREPARE
-    beside = _propensity_seconds(settings, rows)
+    beside = sum(own.prepare_seconds(settings, rows) for own in costs())
     if settings.get("noise") == AUTO and likely_noise(settings, rows) == FOREST:
         lengths = {"noise": FOREST, "num_burnin": SHORT_FITS, "num_draws": 0}
         beside += chain_seconds({**settings, **lengths}, min(2 * rows // 3, SHORT_ROWS), columns)
@@ -94,22 +87,10 @@ def likely_noise(settings: Mapping[str, Any], rows: int) -> str:
     return CONSTANT if apart or rows < FOREST_ROWS else FOREST
 
 
-def _propensity_seconds(settings: Mapping[str, Any], rows: int) -> float:
-    """Estimate the seconds that the propensity of a treatment takes, or those of several arms."""
-    fitted = settings.get("treatment") and settings.get("effects", "bcf") != "plain"
-    if not fitted or settings.get("propensity") or settings.get("assignment") == "random":
-        return 0.0
-    (update, of_row), latent = MOVE_SECONDS["rule"], LATENT_ROW["two"]
-    each = PROPENSITY * update + PROPENSITY_ROWS * rows * (of_row + latent / EFFECT_TREES)
-    return int(settings.get("num_arms") or 1) * each
-
-
-def effect_trees(settings: Mapping[str, Any]) -> int:
-    """Return the number of trees that a treatment's effect has of its own: one forest, or one of each arm."""
-    if not settings.get("treatment") or settings.get("effects", "bcf") != "bcf":
-        return 0
-    counts = FAMILIES[settings.get("family") or "gaussian"].target == "counts"
-    return EFFECT_TREES * int(settings.get("num_arms") or (2 if counts else 1))
+def tree_seconds(settings: Mapping[str, Any]) -> tuple[float, float]:
+    """Estimate the seconds of a tree's update, and of a row of it, by family and moves."""
+    kernels = FAMILIES[settings.get("family") or "gaussian"].kernels
+    return LOG_LINEAR if "log-linear-trees" in kernels else update_seconds(settings)
 
 
 def num_forests(settings: Mapping[str, Any]) -> int:
@@ -134,14 +115,12 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
     if METHODS[settings["method"]].engine.update_seconds is None:
         return BEGIN + KEEP * draws + _tree_seconds(settings, rows, columns, burnin + kept)
     family = FAMILIES[settings.get("family") or "gaussian"]
-    update, of_row = LOG_LINEAR if "log-linear-trees" in family.kernels else update_seconds(settings)
+    update, of_row = tree_seconds(settings)
     update += sum(own.update_seconds(settings, columns) for own in costs())
     forests, trees = num_forests(settings), int(settings["num_trees"])
     latent = 0.0 if family.target == "numbers" else LATENT_ROW[family.target] * rows * forests
     of_point = trees if family.point else 0
     each = (forests * trees + family.more_trees + of_point) * (update + of_row * rows) + latent
-    weighted = WEIGHTED if settings.get("num_arms") else 1.0
-    each += BESIDE_EFFECT * effect_trees(settings) * (update + weighted * of_row * rows)
     of_noise = NOISES[settings["noise"]]
     if of_noise.heavy_tails:
         each += SCALE_ROW * rows
@@ -156,9 +135,6 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
         if forests > 1:
             lines = (lines + LINES_ROW * rows * forests) / class_line_period(rows, columns, trees)
         each += lines
-    slopes = len(settings.get("slopes") or ())
-    each += (GROUP_ROW + SLOPE_ROW * slopes) * rows * len(settings.get("groups") or ())
-    each += (GROUP + SLOPE_GROUP * slopes) * int(settings.get("num_groups") or 0)
     each += sum(own.sweep_seconds(settings, rows, columns) for own in costs())
     return BEGIN + KEEP * draws + (burnin + kept) * each
 
@@ -219,7 +195,7 @@ def looks_seconds(stop: Mapping[str, Any], chains: int, slots: int) -> float:
 
 def finish_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float:
     """Estimate the seconds of the verdict and of the scores on held-out rows."""
-    trees = num_forests(settings) * int(settings["num_trees"]) + effect_trees(settings)
+    trees = num_forests(settings) * int(settings["num_trees"]) + trees_of_parts(settings)
     held = rows * float(settings.get("holdout") or 0.0)
     draws = int(settings["num_chains"]) * int(settings["num_draws"])
     judging = BEGIN + draws * (JUDGE + JUDGE_TREE * trees)

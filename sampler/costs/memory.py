@@ -14,13 +14,12 @@ from typing import Any
 from sampler.costs.durations import (
     TUNED,
     chain_seconds,
-    effect_trees,
     finish_seconds,
     may_have_line,
     num_forests,
     prepare_seconds,
 )
-from sampler.costs.part import costs
+from sampler.costs.part import costs, trees_of_parts
 from sampler.data.columns import ColumnSummary
 from sampler.data.splits.split_plan import FOLDS
 from sampler.families import FAMILIES
@@ -40,10 +39,7 @@ SCALE_ROW = 24  # per row with heavy tails: its scale, squared error, weight
 PRECISION_ROW = 32  # per row with a forest of precisions: log precision, its part of sums, weight
 CLASS_ROW = 16  # per row and class with a sum of trees: log f, its part of sums, whether it is the row's
 PARTICLE, PARTICLE_ROW = 20_000, 30  # per particle of a filter, and per row of it (three orders)
-GROUP_ROW = 8  # per row and column of groups: the row's group
 DRAW, TREE = 24_000, 40  # per kept draw (copies of f at 200 reference rows), and per tree of each
-SLOPE_CELL = 16  # per row, slope and column of groups: the row's value, and effects
-DRAWN_GROUP = 48  # per kept draw and group: its intercept as kept, packed, unpacked and read
 SEARCHED = 450  # per coded column and draw of the chains of a topology with ten splits
 NOISE_ROW = SCALE_ROW + PRECISION_ROW + SLOT * NOISE_TREES  # per row where noise may differ by row
 FORMULA = (
@@ -86,7 +82,7 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
 
     """
     forests, chains = num_forests(settings), int(settings["num_chains"])
-    trees = forests * int(settings["num_trees"]) + effect_trees(settings)
+    trees = forests * int(settings["num_trees"]) + trees_of_parts(settings)
     draws, scored = int(settings["num_draws"]), bool(settings.get("holdout"))
     sampling = rows * ((CELL_SCORED if scored else CELL) * (columns + 1) + ROW + SLOT * trees)
     sampling += HELD_CELL * min(rows * (columns + 1), HELD_CELLS)
@@ -104,11 +100,8 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
         sampling += rows * (PRECISION_ROW + SLOT * NOISE_TREES)
     if may_have_line(settings, rows, columns):
         sampling += rows * (LINEAR_CELL * columns + (LINES_ROW * forests if forests > 1 else 0))
-    slopes = len(settings.get("slopes") or ())
-    sampling += rows * (GROUP_ROW + SLOPE_CELL * slopes) * len(settings.get("groups") or ())
-    drawn = (1 + slopes) * int(settings.get("num_groups") or 0)
     of_draw = sum(own.draw_bytes(settings) for own in costs())
-    finishing = chains * draws * (DRAW + TREE * trees + DRAWN_GROUP * drawn + of_draw)
+    finishing = chains * draws * (DRAW + TREE * trees + of_draw)
     sampling += rows * sum(own.row_bytes(settings, columns) for own in costs())
     if METHODS[settings.get("method") or "bart"].engine.particles:
         sampling += draws * (PARTICLE + PARTICLE_ROW * rows)

@@ -23,14 +23,29 @@ class PartCost:
         return 0.0
 
     @classmethod
+    def prepare_seconds(cls, settings: Mapping[str, Any], rows: int) -> float:  # noqa: ARG003
+        """Estimate the seconds by which the preparation of the data takes longer."""
+        return 0.0
+
+    @classmethod
+    def trees(cls, settings: Mapping[str, Any]) -> int:  # noqa: ARG003
+        """Return the number of trees that it has of its own."""
+        return 0
+
+    @classmethod
     def row_bytes(cls, settings: Mapping[str, Any], columns: int) -> int:  # noqa: ARG003
         """Estimate the bytes that a chain takes for each row."""
         return 0
 
     @classmethod
     def draw_bytes(cls, settings: Mapping[str, Any]) -> int:  # noqa: ARG003
-        """Estimate the bytes that each kept draw takes at the finish."""
+        """Estimate the bytes that each kept draw takes at the finish, beside those of its trees."""
         return 0
+
+
+def trees_of_parts(settings: Mapping[str, Any]) -> int:
+    """Return the number of trees that parts beside the mean have."""
+    return sum(own.trees(settings) for own in costs())
 
 
 def costs() -> list[type[PartCost]]:

@@ -71,6 +71,7 @@ PARTS: dict[str, Part] = {
         key="effects",
         chain="sampler.bart.families.effect_forest:EffectForests",
         law="sampler.posterior.parts.effects:EffectDraws",
+        cost="sampler.costs.treatment:TreatmentCost",
     ),
     "groups": Part(
         design="sampler.preparation.linear:GroupsDesign",
@@ -78,6 +79,7 @@ PARTS: dict[str, Part] = {
         key="groupings",
         chain="sampler.bart.intercepts:SampledEffects",
         law="sampler.posterior.parts.intercepts:InterceptDraws",
+        cost="sampler.costs.groups:GroupsCost",
     ),
     "monotone": Part(
         design="sampler.preparation.monotone:MonotoneDesign",

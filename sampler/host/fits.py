@@ -1,10 +1,11 @@
 """Plans, chains, costs and ends of fits."""
 
 from sampler.chains import needed_kernels, use_cores
-from sampler.costs.durations import chain_seconds, effect_trees, looks_seconds, num_forests, prepare_seconds
+from sampler.costs.durations import chain_seconds, looks_seconds, num_forests, prepare_seconds
 from sampler.costs.memory import FORMULA as MEMORY_FORMULA
 from sampler.costs.memory import MIB, Cost, coded_columns
 from sampler.costs.memory import estimate as estimate_memory
+from sampler.costs.part import trees_of_parts
 from sampler.kernels.jit import load_ready
 from sampler.posterior.stop_rules import StopCheck, check_part, check_rules, next_look
 from sampler.preparation import FitPlan, plan, prepare_rows, resolve_settings
@@ -28,7 +29,6 @@ __all__ = [
     "check_several",
     "checked_prior",
     "coded_columns",
-    "effect_trees",
     "estimate_memory",
     "families_of",
     "load_ready",
@@ -42,5 +42,6 @@ __all__ = [
     "prepare_seconds",
     "resolve_settings",
     "run_fit",
+    "trees_of_parts",
     "use_cores",
 ]

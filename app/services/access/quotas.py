@@ -11,7 +11,7 @@ from app.services.errors import BusyError, QuotaError
 from app.services.request_context import actor
 from app.store.access import quotas as store
 from app.store.queue import jobs
-from sampler.host.fits import effect_trees
+from sampler.host.fits import trees_of_parts
 
 BYTES_PER_GROUP = 3  # stored bytes of a group's intercept, per draw
 MODEL_BYTES = 10_000  # of a small model besides its draws: header, settings, diagnostics, states of chains
@@ -25,7 +25,7 @@ def expected_bytes(settings: Mapping[str, Any]) -> int:
     """Estimate the bytes that a model with these settings will store; with stop rules, the maximum."""
     trees, chains = int(settings.get("num_trees", 0)), int(settings.get("num_chains", 0))
     trees *= int(settings.get("classes") or 1)  # a sum of trees for each
-    trees += effect_trees(settings)
+    trees += trees_of_parts(settings)
     draws = (settings.get("stop") or {}).get("max_draws") or settings.get("num_draws", 0)
     beside = MODEL_BYTES
     if settings.get("holdout"):

@@ -7,7 +7,7 @@ from app.services.errors import InvalidRequestError
 from app.services.request_context import actor
 from sampler.host.data import counted
 from sampler.host.fits import MEMORY_FORMULA as FORMULA
-from sampler.host.fits import MIB, effect_trees, num_forests
+from sampler.host.fits import MIB, num_forests, trees_of_parts
 from sampler.host.fits import estimate_memory as estimate
 
 SHORTER = (
@@ -42,7 +42,7 @@ def check_memory(settings: Mapping[str, Any], rows: int, columns: int) -> None:
         raise TooMuchMemoryError(
             f"This fit would take about {_mib(needed)} of a worker that has {_mib(most)}: {FORMULA}. Here: "
             f"{counted(rows, 'row')}, {counted(columns, 'column')} (a category counts once for each level), "
-            f"{counted(num_forests(settings) * settings['num_trees'] + effect_trees(settings), 'tree')}, "
+            f"{counted(num_forests(settings) * settings['num_trees'] + trees_of_parts(settings), 'tree')}, "
             f"{counted(settings['num_chains'], 'chain')} of {counted(settings['num_draws'], 'draw')}. "
             "Ask for fewer features, draws or trees."
         )
