@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from app.client import Client
     from sampler import (
+        Forecaster,
         Sampler,
         SeveralPosterior,
         fit,
@@ -35,6 +36,7 @@ _HOMES = {
     "BARTRegressor": "sampler.sklearn",
     "BARTSurvival": "sampler.sklearn",
     "Client": "app.client",
+    "Forecaster": "sampler",
     "Sampler": "sampler",
     "SeveralPosterior": "sampler",
     "fit": "sampler",
@@ -51,6 +53,7 @@ __all__ = [
     "BARTRegressor",
     "BARTSurvival",
     "Client",
+    "Forecaster",
     "Sampler",
     "SeveralPosterior",
     "fit",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sampler.data.schema import Schema, choose
     from sampler.data.splits.holdout import holdout_rows
     from sampler.fitting import fit, load
+    from sampler.forecasts.forecaster import Forecaster
     from sampler.kernels.jit import is_warm, warm
     from sampler.many.fitting import fit_many, load_many
     from sampler.posterior.posterior import Posterior
@@ -45,6 +46,7 @@ _HOMES = {
     "Chain": "bart.chain",
     "ColumnSummary": "data.columns",
     "Draws": "storage.draws",
+    "Forecaster": "forecasts.forecaster",
     "Posterior": "posterior.posterior",
     "Prediction": "posterior.results.prediction",
     "PreparedFit": "prepared_fit",
@@ -78,6 +80,7 @@ __all__ = [
     "DataProblem",
     "DataWarning",
     "Draws",
+    "Forecaster",
     "NotFittedError",
     "PackedError",
     "Posterior",

@@ -13,6 +13,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sampler.definitions.forecast import FORECAST, Forecasting
 from sampler.definitions.other_names import suggest_arguments
 from sampler.definitions.pairs import Combination
 from sampler.definitions.several import are_several
@@ -79,6 +80,14 @@ def fit(
     holdout: float | None = None,
     new_rows: str | Mapping[str, Any] | None = None,
     subgroups: Sequence[Any] | None = None,
+    time: str | None = None,
+    series: str | Sequence[str] | None = None,
+    horizon: int | None = None,
+    known: str | Sequence[str] | None = None,
+    step: str = "auto",
+    season: int | Sequence[int] | str = "auto",
+    difference: str = "auto",
+    gaps: str = "auto",
     num_threads: int | None = None,
     executor: Executor | None = None,
     progress: bool = True,
@@ -254,6 +263,26 @@ def fit(
         ``{"name": "old", "where": [{"column": "age", "at_least": 65}]}``, with at_least, below, in, not_in or
         missing, all of which must be true; "missing", rows by what they lack; "by_class", each class by
         itself. Columns may be others than the features: rows to predict then need them too.
+    time
+        A column of dates, periods ("2014 Q1", "2024-W05") or numbers in equal steps: the fit is then of a
+        `Forecaster` of later steps (docs/forecasts.md). X has the columns known ahead, and those that don't
+        change within a series.
+    series
+        Columns that tell the series of a row, or None for one series.
+    horizon
+        How many steps ahead are forecast.
+    known
+        Columns whose later values are known ahead, such as promotions.
+    step
+        The step between times, "hour", "day", "business day", "week", "month", "quarter" or "year"; "auto"
+        finds it.
+    season
+        Number of steps after which a season returns, or two; 1 for none; "auto" goes by the step.
+    difference
+        "last", models learn the difference to the value before; "season", to that a season ago; "none", the
+        value itself; "auto", all of them.
+    gaps
+        "missing", a step without a row isn't known; "zero", it is 0; "auto" is "missing" where few are.
     num_threads
         Number of threads in which the chains run; None takes one per core. Where they are at least twice the
         chains, several share the rows of a chain, at least 25,000 each. The draws are the same.
@@ -266,7 +295,8 @@ def fit(
     Returns
     -------
     Posterior
-        The draws, with predictions, explanations, diagnostics and scores as methods.
+        The draws, with predictions, explanations, diagnostics and scores as methods; with `time` a
+        `Forecaster`.
 
     Raises
     ------
@@ -300,6 +330,12 @@ def fit(
         )
     from sampler.pairs import check  # noqa: PLC0415
 
+    if Forecasting.read({name: arguments[name] for name in FORECAST}) is not None:
+        from sampler.forecasts.fitting import fit_forecaster  # noqa: PLC0415
+
+        check(Combination({**arguments, "outcomes": 2 if are_several(y) else 1}))
+        forecaster: Any = fit_forecaster(X, y, arguments)
+        return forecaster  # type: ignore[no-any-return]
     of_studies = {name: arguments[name] for name in _OF_STUDIES}
     check(Combination({**arguments, "outcomes": 2} if are_several(y) else of_studies))
     if calibrate != "none":
@@ -316,8 +352,12 @@ def fit(
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:
-    """Read a posterior that `save` wrote; raise PackedError for any other file."""
+    """Read a posterior or forecaster that `save` wrote; raise PackedError for any other file."""
+    from sampler.forecasts.forecaster import Forecaster  # noqa: PLC0415
     from sampler.posterior.several.stored import read_posterior  # noqa: PLC0415
+    from sampler.storage.forecast_file import is_forecaster  # noqa: PLC0415
 
-    posterior: Posterior = read_posterior(Path(path).read_bytes())
+    data = Path(path).read_bytes()
+    read: Any = Forecaster.from_bytes if is_forecaster(data) else read_posterior
+    posterior: Posterior = read(data)
     return posterior

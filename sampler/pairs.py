@@ -33,6 +33,10 @@ ALONE = "outcomes=1"  # the way of a fit to each outcome
 AT_REST = (None, (), "bcf", "observed")  # values of what is of use beside others
 CONTRADICTION: SettingsCode = "contradiction"
 OF_PRIORS = tuple(dict.fromkeys(name for family in FAMILIES.values() for name in family.prior))
+NOT_OF_FORECASTS = (
+    *COLUMN_ROLES,
+    *("levels", "propensity", "groups", "slopes", "parts", "monotone", "columns", "holdout", "subgroups"),
+)
 NOT_OF_SEVERAL = (
     *COLUMN_ROLES,
     *("levels", "propensity", "groups", "slopes", "parts", "holdout", "new_rows", "subgroups"),
@@ -137,6 +141,9 @@ KINDS: dict[str, Callable[[Combination], bool]] = {
         and PARTICLE_GIBBS not in (_family(asked).moves or (PARTICLE_GIBBS,))
     ),
     "moves that don't keep order": lambda asked: bool({*_moves(asked)} - {"grow", "prune"}),
+    "a family that isn't forecast": lambda asked: (
+        asked["family"] not in (None, "gaussian", "auto") and _family(asked).target != "counts"
+    ),
     "effects of another kind": lambda asked: asked["effects"] not in (None, "bcf"),
     **{f"a family without {role}": _without(role) for role in COLUMN_ROLES if role not in CENSORING},
     **{f"a family without prior {name}": _without_entry(name) for name in OF_PRIORS},
@@ -160,6 +167,17 @@ TABLE: tuple[Pair, ...] = (
     *(Pair("several outcomes", f"prior.{name}", f"prior entry {name} is in units of one outcome",
            f"prior.{name}", (f"prior.{name}", ALONE))
       for name in ABSOLUTE),
+    *(Pair("time", kind, f"forecasts {reason}", field, (way,))
+      for kind, reason, field, way in (
+          ("several outcomes", "are of one outcome", "time", ALONE),
+          ("declared new rows", "are of the next steps, which new rows are then", "new_rows", "new_rows"),
+          ("calibrate=holdout", "are calibrated by rehearsals", "calibrate", "calibrate=folds"),
+          ("single trees", "are by sums of trees", "method", "method="),
+          ("a family that isn't forecast", "are of numbers and counts, not {family}", "family", "family="),
+          ("noise that isn't constant", "have constant noise", "noise", "noise"),
+          ("a transform", "have members with and without the logarithm", "transform", "transform"),
+          ("a recipe", "have settings of their own", "recipe", "recipe"),
+          *((name, f"take no {name}", name, name) for name in NOT_OF_FORECASTS))),
     Pair("holdout", "no rows held out",
          'holdout is the share of the rows by which calibrate="holdout" calibrates (for rows to score a fit '
          "by, choose them with `holdout_rows`, and fit to the others)", "holdout",

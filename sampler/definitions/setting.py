@@ -25,7 +25,7 @@ SettingKind = Literal[
     "directions",
     "parts",
 ]
-SettingGroup = Literal["roles", "model", "chains", "prior", "search", "stop", "evaluation"]
+SettingGroup = Literal["roles", "model", "chains", "prior", "search", "stop", "evaluation", "forecast"]
 
 # Words of other packages (`sampler.definitions.other_names`), which a refusal answers with those here.
 WORDS = {

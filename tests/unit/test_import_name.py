@@ -20,6 +20,7 @@ NAMES = [
     "BARTRegressor",
     "BARTSurvival",
     "Client",
+    "Forecaster",
     "Sampler",
     "SeveralPosterior",
     "fit",

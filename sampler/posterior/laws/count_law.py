@@ -47,6 +47,11 @@ class CountLaw:
     dispersion: Floats | None
     structural: Floats | None
 
+    def row(self, row: int) -> CountLaw:
+        """Select one of the rows."""
+        structural = None if self.structural is None else self.structural[row : row + 1]
+        return CountLaw(self.mean[row : row + 1], self.dispersion, structural)
+
     def variance(self) -> Floats:
         """Compute the mean over draws of the variance given the draw, float64 [row]."""
         return np.asarray(self.variance_by_draw().mean(axis=1))

@@ -122,6 +122,19 @@ class CountsLaw(Law):
             None if structural is None else np.ascontiguousarray(structural.T),
         )
 
+    def at_own_rows(
+        self, draws: NDArray[np.int64], sums: Callable[[Ensemble], NDArray[np.int64]]
+    ) -> CountLaw:
+        """Make the distribution of counts of draws at rows of their own, by sums of trees [draw, row]."""
+        with np.errstate(over="ignore"):
+            mean = self._rate * np.exp(self.step * sums(self.ensemble))
+        zeros = None if self._zeros is None else ndtr(self._zero_offset + self.step * sums(self._zeros))
+        return CountLaw(
+            np.ascontiguousarray(mean.T),
+            None if self._dispersion is None else self._dispersion[draws],
+            None if zeros is None else np.ascontiguousarray(zeros.T),
+        )
+
     def sample_outcomes(
         self,
         coded: Coded,

@@ -1,0 +1,331 @@
+"""Answers of a forecaster: forecasts by series and step, totals over steps, and rehearsals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from sampler.array_types import Floats, Longs
+from sampler.errors import SettingsError, suggestion
+from sampler.forecasts.calibration import ALL, LEVELS, PROBABILITIES, STEPS, TOTALS, Calibration
+from sampler.forecasts.history import History
+from sampler.posterior.results.answer import Answer
+
+CALIBRATED, PREDICTIVE = "calibrated", "predictive"
+TENTHS = np.arange(1, 10) / 10
+
+
+def interval_of(
+    paths: Floats, calibration: Calibration, kind: str, level: float, interval: str
+) -> tuple[Floats, Floats, Floats]:
+    """Return the median of paths, and the ends of an interval, by what is behind the first axis."""
+    probabilities = (0.5, (1 - level) / 2, (1 + level) / 2)
+    middle, lower, upper = np.quantile(paths, probabilities, axis=0)
+    factor = calibration.factor(kind, level) if interval == CALIBRATED else 1.0
+    half = 0.5 * calibration.counts
+    if calibration.counts:
+        middle = np.round(middle)
+    lower = middle - factor * (middle - lower + half) + half
+    upper = middle + factor * (upper - middle + half) - half
+    if calibration.counts:
+        lower, upper = np.maximum(np.floor(lower), 0.0), np.maximum(np.ceil(upper), 0.0)
+    return middle, lower, upper
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Forecast(Answer):
+    """Forecasts of the next steps of series; as a table (`to_pandas`) a line for each series and step.
+
+    Attributes
+    ----------
+    series
+        The columns of series, a value for each series.
+    time
+        Times of the steps of each series, as the column has them.
+    paths
+        Outcomes of successive steps, float64 [path, series, step]: anything is a function of these.
+    median, lower, upper
+        float64 [series, step].
+    flags
+        What is unusual about each series: "stale", "ends_early", "new".
+    level, interval
+        Probability of the intervals; "calibrated" by rehearsals, or "predictive" as paths have them.
+    claim
+        What is known of how often the intervals hold, in words.
+    warnings
+        Sentences about series that are left out, or unusual.
+
+    """
+
+    series: dict[str, list[Any]]
+    time: list[list[Any]]
+    paths: Floats
+    median: Floats
+    lower: Floats
+    upper: Floats
+    flags: list[list[str]]
+    level: float
+    interval: str
+    claim: str
+    warnings: list[str]
+    target: str
+    time_name: str
+    static: Mapping[str, Sequence[Any]]
+    calibration: Calibration
+    claim_of: Mapping[str, Any]
+
+    def columns(self) -> dict[str, Any]:
+        """Arrange it by name: columns of series, time, step, median, lower, upper, flags."""
+        count, horizon = self.median.shape
+        named = {
+            name: [each for each in values for _ in range(horizon)] for name, values in self.series.items()
+        }
+        return named | {
+            self.time_name: [each for times in self.time for each in times],
+            "step": np.tile(np.arange(1, horizon + 1), count),
+            "median": self.median.reshape(-1),
+            "lower": self.lower.reshape(-1),
+            "upper": self.upper.reshape(-1),
+            "flags": [", ".join(each) for each in self.flags for _ in range(horizon)],
+        }
+
+    def total(
+        self,
+        steps: int | tuple[int, int] | None = None,
+        by: str | Sequence[str] | None = None,
+        interval: str | None = None,
+        level: float | None = None,
+    ) -> ForecastTotals:
+        """Sum outcomes over steps, and over the series of sets, path by path.
+
+        Parameters
+        ----------
+        steps
+            First and last step, such as a lead time ``(1, 6)``, or the last; None for all.
+        by
+            Columns whose equal values make a set: of series, or others that don't change within one; None
+            makes one set of all series.
+        interval
+            "calibrated", widened by what totals were in rehearsals, or "predictive"; None as here.
+        level
+            Probability of the intervals; None as here.
+
+        Returns
+        -------
+        ForecastTotals
+            Sums with intervals of their own: those of steps must not be added up.
+
+        Raises
+        ------
+        SettingsError
+            For steps that are not forecast, and columns that aren't known of series.
+
+        """
+        horizon = self.median.shape[1]
+        first, last = (1, horizon) if steps is None else (1, steps) if isinstance(steps, int) else steps
+        if not 1 <= first <= last <= horizon:
+            raise SettingsError(
+                f"steps must be from 1 to {horizon}, the horizon, not {first} to {last}",
+                field="steps",
+                code="out_of_range",
+            )
+        interval = self.interval if interval is None else interval_named(interval, self.calibration)
+        level = check_level(self.level if level is None else level)
+        names = [by] if isinstance(by, str) else list(by or [])
+        known = {**self.static, **self.series}
+        for name in names:
+            if name not in known:
+                raise SettingsError(
+                    f"by names {name!r}, which isn't known of series{suggestion(name, known)}; "
+                    f"there are {', '.join(known) or 'none'}",
+                    field="by",
+                    code="unknown",
+                )
+        sets: dict[tuple[Any, ...], list[int]] = {}
+        for row in range(len(self.paths[0])):
+            sets.setdefault(tuple(known[name][row] for name in names), []).append(row)
+        sums = self.paths[:, :, first - 1 : last].sum(axis=2)
+        figures, claims = [], []
+        for rows in sets.values():
+            kind = TOTALS if len(rows) == 1 else ALL
+            figures.append(interval_of(sums[:, rows].sum(axis=1), self.calibration, kind, level, interval))
+            claims.append(kind)
+        median, lower, upper = np.array(figures).T
+        said = self.calibration.claim(max(claims, key=claims.count), level, **self.claim_of)
+        return ForecastTotals(
+            {name: [key[j] for key in sets] for j, name in enumerate(names)},
+            [len(rows) for rows in sets.values()],
+            (first, last),
+            median,
+            lower,
+            upper,
+            level,
+            interval,
+            said if interval == CALIBRATED else "Intervals are those of the paths.",
+            self.target,
+        )
+
+    def __str__(self) -> str:
+        count, horizon = self.median.shape
+        return f"{self.target}: {count} series, {horizon} steps, {self.level:.0%} intervals\n{self.claim}"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ForecastTotals(Answer):
+    """ForecastTotals of sets of series over steps, with intervals of their own.
+
+    Attributes
+    ----------
+    sets
+        The value of each set, by column.
+    count
+        Number of series of each set.
+    steps
+        First and last step.
+    median, lower, upper
+        float64 [set].
+    level, interval, claim
+        As of `Forecast`.
+    target
+        Name of the outcome.
+
+    """
+
+    sets: dict[str, list[Any]]
+    count: list[int]
+    steps: tuple[int, int]
+    median: Floats
+    lower: Floats
+    upper: Floats
+    level: float
+    interval: str
+    claim: str
+    target: str
+
+    def columns(self) -> dict[str, Any]:
+        """Arrange it by name with a line for each set: its values, series, median, lower, upper."""
+        ends = {"median": self.median, "lower": self.lower, "upper": self.upper}
+        return self.sets | {"number_of_series": self.count} | ends
+
+    def __str__(self) -> str:
+        first, last = self.steps
+        return (
+            f"total of {self.target} over steps {first} to {last}, {self.level:.0%} intervals\n{self.claim}"
+        )
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Rehearsals(Answer):
+    """Rehearsals: what was forecast and what came; as a table a line for each origin and step.
+
+    Attributes
+    ----------
+    origin
+        Time of the last step that was seen, by line.
+    step
+        Step ahead, by line.
+    number
+        Outcomes that came, by line.
+    inside, loss, naive_loss
+        Share inside the interval, and the mean quantile loss (.1 to .9) of the forecast and of the last
+        season's outcomes, by line.
+    level
+        Probability of the interval.
+    series
+        Number of series that were rehearsed.
+
+    """
+
+    origin: list[Any]
+    step: Longs
+    number: Longs
+    inside: Floats
+    loss: Floats
+    naive_loss: Floats
+    level: float
+    series: int
+
+    @classmethod
+    def of(cls, calibration: Calibration, history: History, level: float) -> Rehearsals:
+        """Summarise the rehearsals of a calibration."""
+        y = calibration.steps.y
+        inside = calibration.inside(STEPS, level)
+        tenths = np.interp(TENTHS, PROBABILITIES, np.arange(len(PROBABILITIES))).round().astype(int)
+        loss = quantile_loss(y, calibration.steps.quantiles[tenths])
+        season = (history.asked.season or history.step.seasons)[0]
+        spread = calibration.naive_sd[:, :, None] * np.sqrt(1 + np.arange(calibration.horizon) // season)
+        naive = quantile_loss(y, calibration.naive + spread * ndtri(TENTHS)[:, None, None, None])
+        number = (~np.isnan(y)).sum(axis=1)
+
+        def by_line(each: Floats) -> Floats:
+            total = np.where(np.isnan(each), 0.0, each).sum(axis=1)
+            return np.asarray(
+                total / np.where((~np.isnan(each)).sum(axis=1) > 0, (~np.isnan(each)).sum(axis=1), np.nan)
+            )
+
+        horizon = calibration.horizon
+        return cls(
+            [history.step.text(each) for each in calibration.origins for _ in range(horizon)],
+            np.tile(np.arange(1, horizon + 1), len(calibration.origins)),
+            number.reshape(-1),
+            by_line(inside).reshape(-1),
+            by_line(loss).reshape(-1),
+            by_line(naive).reshape(-1),
+            level,
+            len(calibration.keys),
+        )
+
+    def columns(self) -> dict[str, Any]:
+        """Arrange it by name: origin, step, number, inside, loss, naive_loss."""
+        return {
+            name: getattr(self, name) for name in ("origin", "step", "number", "inside", "loss", "naive_loss")
+        }
+
+    def __str__(self) -> str:
+        if not len(self.step):
+            return "no rehearsals"
+        share = float(np.nansum(self.inside * self.number) / self.number.sum())
+        rel = float(np.nansum(self.loss * self.number) / np.nansum(self.naive_loss * self.number))
+        return (
+            f"{len({*self.origin})} rehearsals: {share:.2f} of {int(self.number.sum())} outcomes were inside "
+            f"{self.level:.0%} intervals; loss {rel:.2f} of that of the last season's outcomes"
+        )
+
+
+def quantile_loss(y: Floats, quantiles: Floats) -> Floats:
+    """Return the mean loss of the quantiles .1 to .9 on the first axis, of the shape of y."""
+    levels = TENTHS.reshape(-1, *[1] * y.ndim)
+    apart = y - quantiles
+    return np.asarray(np.mean(2 * np.maximum(levels * apart, (levels - 1) * apart), axis=0))
+
+
+def interval_named(interval: str | None, calibration: Calibration) -> str:
+    """Return the kind of interval; None is calibrated where there were rehearsals; raise SettingsError."""
+    if interval is None:
+        return CALIBRATED if calibration else PREDICTIVE
+    if interval not in (CALIBRATED, PREDICTIVE):
+        message = f"interval must be {CALIBRATED} or {PREDICTIVE}, not {interval!r}"
+        raise SettingsError(message, field="interval", code="not_accepted")
+    if interval == CALIBRATED and not calibration:
+        raise SettingsError(
+            "no rehearsal was made, so there are no calibrated intervals: interval='predictive', or fit with "
+            "calibrate='folds' and a longer history",
+            field="interval",
+            code="unavailable",
+        )
+    return interval
+
+
+def check_level(level: Any) -> float:
+    """Return the probability of an interval; raise SettingsError for none."""
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level <= max(0.99, *LEVELS):
+        raise SettingsError(
+            f"level must be a number above 0 and up to 0.99, not {level!r}",
+            field="level",
+            code="out_of_range",
+        )
+    return float(level)

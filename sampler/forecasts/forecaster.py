@@ -1,0 +1,409 @@
+"""A forecaster: members that were fitted, the history of series, and what rehearsals showed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from sampler.array_types import Floats, Longs
+from sampler.data.rows import named_column
+from sampler.data.scalars import counted
+from sampler.data.table import read_column, read_rows
+from sampler.definitions.forecast import Forecasting
+from sampler.errors import DataError, DataProblem, PackedError, SettingsError
+from sampler.forecasts.answers import Forecast, Rehearsals, check_level, interval_named, interval_of
+from sampler.forecasts.calibration import STEPS, Calibration, repeats_of, slots_of
+from sampler.forecasts.history import History, SeriesKey, read_panel
+from sampler.forecasts.members import Member
+from sampler.forecasts.paths import Fitted, Start, sample_paths
+from sampler.forecasts.steps import Step, Times
+from sampler.posterior.posterior import Posterior
+from sampler.storage.forecast_file import read_forecaster, write_forecaster
+
+DONORS = 10  # series of a fit, from which on new ones are forecast
+NAMED = 5  # series named in a message
+
+
+class Forecaster:
+    """Posteriors of the next step of series given those before, from which whole paths are drawn.
+
+    Attributes
+    ----------
+    history
+        Outcomes and known columns of all series; `observe` adds to it.
+    fitted
+        The members, each with its posterior.
+    calibration
+        What rehearsals showed.
+    settings
+        Settings of the members' fits.
+
+    """
+
+    def __init__(
+        self,
+        history: History,
+        fitted: Sequence[Fitted],
+        calibration: Calibration,
+        settings: Mapping[str, Any],
+    ) -> None:
+        self.history = history
+        self.fitted = list(fitted)
+        self.calibration = calibration
+        self.settings = dict(settings)
+
+    @property
+    def horizon(self) -> int:
+        """Number of steps that are forecast."""
+        return self.history.asked.horizon
+
+    @property
+    def members(self) -> list[str]:
+        """Names of what is learnt: difference and scale."""
+        return [each.member.name for each in self.fitted]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes."""
+        arrays = [self.history.y, *self.history.known.values(), *self.calibration.arrays().values()]
+        return sum(each.nbytes for each in arrays) + sum(each.posterior.nbytes for each in self.fitted)
+
+    def forecast(
+        self,
+        plan: Any = None,
+        level: float = 0.9,
+        interval: str | None = None,
+        series: Sequence[Any] | None = None,
+        at: Any = None,
+        num_threads: int | None = None,
+    ) -> Forecast:
+        """Forecast the next steps of series, each after its own newest outcome.
+
+        Parameters
+        ----------
+        plan
+            Rows with the columns known ahead for the steps to forecast, and their times and series
+            (`plan_template`); None where nothing is known ahead.
+        level
+            Probability of the intervals.
+        interval
+            "calibrated" by rehearsals, or "predictive", as the paths have them; None takes the first there
+            is.
+        series
+            Those to forecast: values of the column of series, tuples where there are several; None for all.
+        at
+            The present, a time as the column has them, by which series are stale; None is the newest time.
+        num_threads
+            Threads; None for one per core.
+
+        Returns
+        -------
+        Forecast
+            Median and interval by series and step, paths, and totals of these.
+
+        Raises
+        ------
+        DataError
+            For a plan without a step that is needed, and for series that can't be forecast.
+        SettingsError
+            For an invalid level or interval, and unknown series.
+
+        """
+        level, interval = check_level(level), interval_named(interval, self.calibration)
+        history = self.history
+        chosen, flags, warnings = self._chosen(series, at)
+        start = Start(chosen, history.last[chosen])
+        known = self._known(plan, start)
+        part = history.of_series(chosen)
+        slots = slots_of([each.member for each in self.fitted], part)
+        seed = int(self.settings["seed"])
+        own = {name: values[chosen] for name, values in known.items()}
+        within = Start(np.arange(len(chosen)), start.last)
+        paths = sample_paths(
+            slots, self.fitted, part, own, within, self.horizon, seed,
+            repeats=repeats_of(self.fitted), num_threads=num_threads,
+        )  # fmt: skip
+        median, lower, upper = interval_of(paths, self.calibration, STEPS, level, interval)
+        ahead = history.start + start.last[:, None] + 1 + np.arange(self.horizon)
+        said = self.calibration.claim(STEPS, level, **self._of_claim)
+        return Forecast(
+            history.columns_of(chosen.tolist()),
+            [[history.step.text(int(each)) for each in own] for own in ahead],
+            paths,
+            median,
+            lower,
+            upper,
+            flags,
+            level,
+            interval,
+            said if interval == "calibrated" or not self.calibration else "Intervals are those of the paths.",
+            warnings,
+            history.target,
+            history.asked.time,
+            {name: [values[each] for each in chosen.tolist()] for name, values in history.static.items()},
+            self.calibration,
+            self._of_claim,
+        )
+
+    def plan_template(self, series: Sequence[Any] | None = None) -> dict[str, list[Any]]:
+        """Return the columns of a plan with a row for each step to forecast, None where values are needed."""
+        chosen, _, _ = self._chosen(series, None)
+        history, horizon = self.history, self.horizon
+        last = history.start + history.last[chosen]
+        rows = [each for each in range(len(chosen)) for _ in range(horizon)]
+        named = {
+            name: [values[row] for row in rows]
+            for name, values in history.columns_of(chosen.tolist()).items()
+        }
+        times = [history.step.text(int(each) + 1 + h) for each in last for h in range(horizon)]
+        return (
+            named | {history.asked.time: times} | {name: [None] * len(rows) for name in history.asked.known}
+        )
+
+    def observe(self, newer: Any) -> Self:
+        """Add newer rows to the history, from whose end forecasts then start; nothing is fitted.
+
+        Rows that are there already are left as they are, so that rows may be sent twice; rows of new series
+        are taken too. Returns the forecaster itself.
+
+        Raises
+        ------
+        DataError
+            For rows without a column of the fit, and for an outcome that is known to be another.
+
+        """
+        history = self.history
+        table = read_rows(newer)
+        features = [*history.known, *history.static]
+        for name in (history.asked.time, *history.asked.series, history.target, *features):
+            if name not in table.names:
+                raise DataError([DataProblem(name, None, "the column is missing, which the fit had")])
+        rows = read_panel(table, table.column(history.target), history.asked, history.step, features)
+        if history.asked.gaps == "zero":
+            self.history = history.with_rows(rows).with_zeros()
+        else:
+            self.history = history.with_rows(rows)
+        return self
+
+    def rehearsals(self, level: float = 0.9) -> Rehearsals:
+        """Return what rehearsals forecast and what came, by origin and step."""
+        return Rehearsals.of(self.calibration, self.history, check_level(level))
+
+    def predict(self, *_arguments: Any, **_options: Any) -> NoReturn:
+        """Refuse: later steps are asked of `forecast`."""
+        raise SettingsError("a forecaster answers by step: ask forecast", field=None, code="not_applicable")
+
+    def extend(self, *_arguments: Any, **_options: Any) -> NoReturn:
+        """Refuse: more draws need another fit, and newer outcomes are for `observe`."""
+        raise SettingsError(
+            "a forecaster isn't extended: newer outcomes are added by observe, without a fit; for more draws "
+            "fit again with num_draws",
+            field=None,
+            code="not_applicable",
+        )
+
+    @property
+    def _of_claim(self) -> dict[str, Any]:
+        if not self.calibration:
+            return {"first": None, "last": None, "of": ""}
+        step, origins = self.history.step, self.calibration.origins
+        count, every = len(self.calibration.keys), len(self.fitted[0].scales)
+        of = f", {count} of {every} series" if count < every else ""
+        return {"first": step.text(origins[0]), "last": step.text(origins[-1]), "of": of}
+
+    def _chosen(self, series: Sequence[Any] | None, at: Any) -> tuple[Longs, list[list[str]], list[str]]:
+        """Choose series, and tell what is unusual about each; those that can't be forecast are left out."""
+        history = self.history
+        place = {key: number for number, key in enumerate(history.keys)}
+        asked = [*range(len(history.keys))]
+        if series is not None:
+            named = [tuple(map(_text, each if isinstance(each, list | tuple) else [each])) for each in series]
+            for key in named:
+                if key not in place:
+                    message = f"series names {', '.join(key)}, which isn't known: observe its rows first"
+                    raise SettingsError(message, field="series", code="unknown")
+            asked = [place[key] for key in dict.fromkeys(named)]
+        newest = int(history.last.max())
+        if at is not None:
+            times = Times.read(read_column([at], history.asked.time))
+            newest = max(newest, int(history.step.index(times.values)[0][0]) - history.start)
+        fit_keys, least = self.fitted[0].scales, self.fitted[0].member.lags
+        chosen, flags, left_out = [], [], []
+        for number in asked:
+            key, last = history.keys[number], int(history.last[number])
+            behind, own = newest - last, int((~np.isnan(history.y[number])).sum())
+            name = history.series_in_words(key) or "the series"
+            if behind > 2 * self.horizon:
+                ends = history.step.text(last + history.start)
+                left_out.append(
+                    f"{name} ends at {ends}, more than two horizons ago: observe newer rows, or leave it out"
+                )
+            elif key not in fit_keys and (len(fit_keys) < DONORS or own < least):
+                why = (
+                    f"{own} outcomes, and needs {least}"
+                    if own < least
+                    else f"no fit of {DONORS} series or more"
+                )
+                left_out.append(f"{name} is new and has {why}: observe more of it, or fit again with it")
+            else:
+                chosen.append(number)
+                tests = {"stale": behind > self.horizon, "ends_early": behind > 0, "new": key not in fit_keys}
+                flags.append([flag for flag, holds in tests.items() if holds])
+        if left_out and (series is not None or not chosen):
+            raise DataError([DataProblem(history.asked.time, None, each) for each in left_out])
+        stale = sum("stale" in each for each in flags)
+        said = (
+            [f"{counted(len(left_out), 'series')} left out: {'; '.join(left_out[:NAMED])}"]
+            if left_out
+            else []
+        )
+        if stale:
+            said.append(
+                f"{stale} series end more than a horizon before the newest time: their forecasts are stale"
+            )
+        return np.array(chosen, np.int64), flags, said
+
+    def _known(self, plan: Any, start: Start) -> dict[str, Floats]:
+        """Return the columns known ahead up to the horizon; raise where the plan lacks some."""
+        history, names = self.history, self.history.asked.known
+        if not names:
+            if plan is not None:
+                message = "no column is known ahead, so there is no plan: fit with known=, or leave it out"
+                raise SettingsError(message, field="plan", code="not_applicable")
+            return {}
+        if plan is None:
+            raise SettingsError(
+                f"{', '.join(names)} of the next {self.horizon} steps must be planned: give plan, rows with "
+                "their series and times (plan_template has these)",
+                field="plan",
+                code="unavailable",
+            )
+        table = read_rows(plan)
+        for name in (history.asked.time, *history.asked.series, *names):
+            named_column(table, "plan", name)
+        rows = read_panel(table, None, history.asked, history.step, names)
+        series_of = {key: number for number, key in enumerate(history.keys)}
+        width = int(start.last.max()) + 1 + self.horizon
+        series = np.array([series_of.get(key, -1) for key in rows.keys], np.int64)
+        at = rows.index - history.start
+        use = (series >= 0) & (at < width) & (at > history.last[np.maximum(series, 0)])
+        known = {}
+        for name, read in rows.known.items():
+            whole = np.full((len(history.keys), max(width, history.y.shape[1])), np.nan)
+            whole[:, : history.y.shape[1]] = history.known[name]
+            values = read
+            if name in rows.levels:
+                place = {level: float(at) for at, level in enumerate(history.levels.get(name, ()))}
+                codes = np.array([*(place.get(level, np.nan) for level in rows.levels[name]), np.nan])
+                values = codes[np.where(np.isnan(read), -1, read).astype(int)]
+            whole[series[use], at[use]] = values[use]
+            ahead = whole[start.series[:, None], start.last[:, None] + 1 + np.arange(self.horizon)]
+            if (missing := np.argwhere(np.isnan(ahead))).size:
+                row, h = missing[0].tolist()
+                index = history.start + int(start.last[row]) + 1 + h
+                where = history.named(history.keys, int(start.series[row]), index, history.asked.time)
+                more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
+                raise DataError(
+                    [
+                        DataProblem(
+                            name, None, f"the plan has no value for {where}{more}: add these rows to it"
+                        )
+                    ]
+                )
+            known[name] = whole
+        return known
+
+    def to_bytes(self) -> bytes:
+        """Encode the forecaster as a file; equal ones give equal bytes."""
+        history, keys = self.history, [*self.fitted[0].scales]
+        header = {
+            "asked": history.asked.to_json(),
+            "target": history.target,
+            "step": history.step.to_json(),
+            "keys": history.keys,
+            "numeric": history.numeric,
+            "start": history.start,
+            "levels": dict(history.levels),
+            "static": dict(history.static),
+            "known": [*history.known],
+            "fitted_keys": keys,
+            "members": [vars(each.member) | {"common": each.common} for each in self.fitted],
+            "origins": self.calibration.origins,
+            "rehearsed": self.calibration.keys,
+            "counts": self.calibration.counts,
+            "settings": self.settings,
+        }
+        scales = {f"scales {n}": np.array([*each.scales.values()]) for n, each in enumerate(self.fitted)}
+        known = {f"known {name}": values for name, values in history.known.items()}
+        arrays = {"y": history.y} | known | scales | self.calibration.arrays()
+        return write_forecaster(header, arrays, [each.posterior.to_bytes() for each in self.fitted])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Decode a forecaster; raise PackedError for anything that isn't one."""
+        header, arrays, models = read_forecaster(data)
+        try:
+            asked = Forecasting.read(header["asked"])
+            if asked is None:
+                raise ValueError("it has no column of times")  # noqa: TRY301
+            keys = tuple(tuple(each) for each in header["keys"])
+            shape = arrays["y"].shape
+            known = {name: arrays[f"known {name}"] for name in header["known"]}
+            static = {name: tuple(values) for name, values in header["static"].items()}
+            fits = (
+                len(shape) == 2
+                and len(keys) == shape[0]
+                and all(each.shape == shape for each in known.values())
+            )
+            if not fits or any(len(each) != len(keys) for each in static.values()):
+                raise ValueError("its history has other shapes")  # noqa: TRY301
+            history = History(
+                asked, header["target"], Step(**header["step"]), keys, tuple(header["numeric"]),
+                header["start"], arrays["y"], known,
+                {name: tuple(each) for name, each in header["levels"].items()}, static,
+            )  # fmt: skip
+            fitted_keys: list[SeriesKey] = [tuple(each) for each in header["fitted_keys"]]
+            fitted = []
+            for number, (member, model) in enumerate(zip(header["members"], models, strict=True)):
+                common = float(member.pop("common"))
+                scales = dict(zip(fitted_keys, arrays[f"scales {number}"].tolist(), strict=True))
+                fitted.append(Fitted(Member(**member), Posterior.from_bytes(model), scales, common))
+            if not fitted:
+                raise ValueError("it has no member")  # noqa: TRY301
+            rehearsed = [tuple(each) for each in header["rehearsed"]]
+            counts = bool(header["counts"])
+            calibration = Calibration.of_arrays(header["origins"], rehearsed, counts=counts, arrays=arrays)
+            return cls(history, fitted, calibration, header["settings"])
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            raise PackedError(f"the file of the forecaster can't be read: {error}") from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file atomically."""
+        target = Path(path)
+        partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+        try:
+            partial.write_bytes(self.to_bytes())
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the forecaster as its file."""
+        return Forecaster.from_bytes, (self.to_bytes(),)
+
+    def __repr__(self) -> str:
+        history = self.history
+        return (
+            f"<Forecaster of {history.target}: {counted(len(history.keys), 'series')}, steps of "
+            f"{history.step.in_words}, horizon {self.horizon}, members {'; '.join(self.members)}>"
+        )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float) and value == int(value):
+        value = int(value)
+    return str(value)

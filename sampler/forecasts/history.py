@@ -1,0 +1,378 @@
+"""History of series: outcomes and known columns by series and step, and what is asked of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from sampler.array_types import Bools, Floats, Longs
+from sampler.data.convert import to_floats, to_labels
+from sampler.data.scalars import counted, is_missing
+from sampler.data.table import RawColumn, Table
+from sampler.definitions.forecast import Forecasting
+from sampler.errors import DataError, DataProblem, SettingsError
+from sampler.forecasts.steps import Step, Times
+
+SeriesKey = tuple[str, ...]
+MANY_ABSENT, MOST_ABSENT = 0.2, 0.5  # shares of steps without a row from which on gaps are asked for
+ZERO = "zero"
+
+
+@dataclass(frozen=True)
+class PanelRows:
+    """Rows of series, each at a step.
+
+    Attributes
+    ----------
+    keys
+        Values of the columns of series, by row.
+    index
+        Number of the step of each row, int64 [row].
+    y
+        Outcomes, float64 [row], NaN where they are missing.
+    known
+        Columns known ahead, float64 [row] each: numbers, or positions in `levels`.
+    levels
+        Names of the levels of those of `known` that are categories.
+    static
+        Values of other columns, by row.
+
+    """
+
+    keys: list[SeriesKey]
+    index: Longs
+    y: Floats
+    known: dict[str, Floats]
+    levels: dict[str, list[str]]
+    static: dict[str, list[Any]]
+
+
+@dataclass(frozen=True)
+class History:
+    """Outcomes of series by step, with columns known ahead and those that don't change.
+
+    Attributes
+    ----------
+    asked
+        What the fit was told.
+    target
+        Name of the outcome.
+    step
+        The step between times.
+    keys
+        Values of the columns of series of each series, in order.
+    numeric
+        Whether each column of series is of numbers.
+    start
+        Number of the first step.
+    y
+        float64 [series, step], NaN where there is no outcome.
+    known
+        float64 [series, step] by name.
+    levels
+        Names of the levels of those of `known` that are categories.
+    static
+        A value for each series, by name: numbers or text.
+
+    """
+
+    asked: Forecasting
+    target: str
+    step: Step
+    keys: tuple[SeriesKey, ...]
+    numeric: tuple[bool, ...]
+    start: int
+    y: Floats
+    known: Mapping[str, Floats]
+    levels: Mapping[str, tuple[str, ...]]
+    static: Mapping[str, tuple[Any, ...]]
+
+    @classmethod
+    def read(cls, table: Table, outcome: RawColumn, asked: Forecasting, features: Sequence[str]) -> Self:
+        """Read the rows of a fit; `features` are the columns beside those of time and series.
+
+        Raises
+        ------
+        DataError
+            For cells that are no times, two rows of one series and time, and outcomes that are no numbers.
+        SettingsError
+            For irregular steps, gaps that must be decided, and features that aren't known ahead.
+
+        """
+        times = Times.read(table.column(asked.time))
+        keys, numeric = _keys(table, asked.series)
+        numbers = {key: number for number, key in enumerate(sorted({*keys}))}
+        step = Step.find(times, np.array([numbers[key] for key in keys]), asked.step)
+        rows = read_panel(table, outcome, asked, step, features, times)
+        empty = cls(asked, outcome.name, step, (), numeric, 0, np.zeros((0, 0)), {}, {}, {})
+        history = empty.with_rows(rows)
+        _refuse_changing(history, rows, features)
+        return history.deciding_gaps()
+
+    def with_rows(self, rows: PanelRows) -> Self:
+        """Add rows; those of a series and step that are there already must say the same.
+
+        Raises
+        ------
+        DataError
+            For a row that says another outcome than is known, and two rows of one series and step.
+
+        """
+        name = self.asked.time
+        keys = tuple(sorted({*self.keys, *rows.keys}, key=lambda key: _order(key, self.numeric)))
+        place = {key: number for number, key in enumerate(keys)}
+        series = np.array([place[key] for key in rows.keys], np.int64)
+        self._refuse_doubled(rows, series)
+        old = np.array([place[key] for key in self.keys], np.int64)
+        ends = [self.start, self.start + self.y.shape[1] - 1] if self.y.size else []
+        start, stop = min([*ends, *rows.index.tolist()]), max([*ends, *rows.index.tolist()])
+
+        def placed(before: Floats, own: Floats) -> Floats:
+            whole = np.full((len(keys), stop - start + 1), np.nan)
+            if before.size:
+                first = self.start - start
+                whole[old, first : first + before.shape[1]] = before
+            now = whole[series, rows.index - start]
+            whole[series, rows.index - start] = np.where(np.isnan(own), now, own)
+            return whole
+
+        if self.y.size:
+            before = placed(self.y, np.full(len(series), np.nan))[series, rows.index - start]
+            differs = np.flatnonzero(~np.isnan(before) & ~np.isnan(rows.y) & (before != rows.y))
+            if len(differs):
+                row = int(differs[0])
+                raise DataError(
+                    [
+                        DataProblem(
+                            self.target,
+                            row + 1,
+                            f"{self.named(keys, int(series[row]), int(rows.index[row]), name)} is known "
+                            f"as {before[row]:g}, and {rows.y[row]:g} came: history isn't written over, so "
+                            "leave the row out, or fit again",
+                        )
+                    ]
+                )
+        levels = {
+            each: tuple(dict.fromkeys([*self.levels.get(each, ()), *own]))
+            for each, own in rows.levels.items()
+        }
+        known = {}
+        for each, read in rows.known.items():
+            own = read
+            if each in levels and rows.levels[each]:  # positions of the rows' own levels become those of all
+                position = np.array([*(levels[each].index(level) for level in rows.levels[each]), np.nan])
+                own = position[np.where(np.isnan(read), -1, read).astype(int)]
+            known[each] = placed(self.known[each] if self.known else np.zeros((0, 0)), own)
+        first_row = {key: row for row, key in reversed([*enumerate(rows.keys)])}
+        static = {
+            each: tuple(
+                self.static[each][self.keys.index(key)] if key in self.keys else values[first_row[key]]
+                for key in keys
+            )
+            for each, values in rows.static.items()
+        }
+        return replace(
+            self, keys=keys, start=start, y=placed(self.y, rows.y), known=known, levels=levels, static=static
+        )
+
+    def _refuse_doubled(self, rows: PanelRows, series: Longs) -> None:
+        order = np.lexsort((rows.index, series))
+        same = (np.diff(series[order]) == 0) & (np.diff(rows.index[order]) == 0)
+        if not same.any():
+            return
+        row = int(order[1:][same].min())
+        steps = f"{counted(int(same.sum()), 'time')} of a series have two rows"
+        keys = tuple(sorted({*rows.keys}, key=lambda key: _order(key, self.numeric)))
+        where = self.named(keys, keys.index(rows.keys[row]), int(rows.index[row]), self.asked.time)
+        raise DataError(
+            [
+                DataProblem(
+                    self.asked.time,
+                    row + 1,
+                    f"{where} has another row; {steps}: name a further column in series, or sum the rows",
+                )
+            ]
+        )
+
+    def named(self, keys: Sequence[SeriesKey], series: int, index: int, time: str) -> str:
+        """Name a series and a time: "week 2024-01-08 of shop 3"."""
+        of = f" of {self.series_in_words(keys[series])}" if self.asked.series else ""
+        return f"{time} {self.step.text(index)}{of}"
+
+    def series_in_words(self, key: SeriesKey) -> str:
+        """Name a series: "shop 3, product tea"."""
+        return ", ".join(f"{name} {each}" for name, each in zip(self.asked.series, key, strict=True))
+
+    def deciding_gaps(self) -> Self:
+        """Decide what steps without a row are; raise SettingsError where that must be asked."""
+        absent, present = self._absent, self.y[~np.isnan(self.y)]
+        share = float(absent.sum() / max(absent.sum() + len(present), 1))
+        if self.asked.gaps == ZERO:
+            return self.with_zeros()
+        if self.asked.gaps == "auto" and share > MANY_ABSENT and _are_counts(present):
+            raise SettingsError(
+                f"{share:.0%} of the steps have no row, of {self.step.in_words} each: say what they are, "
+                'gaps="zero" where nothing was sold then, gaps="missing" where it isn\'t known, or sum the '
+                "rows by longer steps",
+                field="gaps",
+                code="not_accepted",
+            )
+        if self.asked.gaps == "auto" and share > MOST_ABSENT:
+            raise SettingsError(
+                f"{share:.0%} of the steps have no row, of {self.step.in_words} each: sum the outcomes by "
+                'week or month before, or say gaps="missing"',
+                field="gaps",
+                code="not_accepted",
+            )
+        return self
+
+    @property
+    def _absent(self) -> Bools:
+        steps = np.arange(self.y.shape[1])
+        inside = (steps >= self.first[:, None]) & (steps <= self.last[:, None])
+        return np.asarray(inside & np.isnan(self.y))
+
+    def with_zeros(self) -> Self:
+        """Take steps without a row, between the first and the last outcome of a series, for 0."""
+        return replace(self, y=np.where(self._absent, 0.0, self.y))
+
+    @property
+    def first(self) -> Longs:
+        """Position of the first outcome of each series, int64 [series]."""
+        return np.asarray(np.argmax(~np.isnan(self.y), axis=1))
+
+    @property
+    def last(self) -> Longs:
+        """Position of the newest outcome of each series, int64 [series]; -1 without any."""
+        known = ~np.isnan(self.y)
+        return np.asarray(
+            np.where(known.any(axis=1), known.shape[1] - 1 - np.argmax(known[:, ::-1], axis=1), -1)
+        )
+
+    def until(self, position: int) -> Self:
+        """Leave out outcomes after a position, and series that begin after it; known columns stay."""
+        seen = self.seen(position)
+        return seen.of_series(np.flatnonzero(~np.isnan(seen.y).all(axis=1)))
+
+    def seen(self, position: int) -> Self:
+        """Leave out outcomes after a position."""
+        return replace(self, y=self.y[:, : position + 1])
+
+    def of_series(self, kept: Longs) -> Self:
+        """Select series by their positions."""
+        return replace(
+            self,
+            keys=tuple(self.keys[each] for each in kept),
+            y=self.y[kept],
+            known={name: values[kept] for name, values in self.known.items()},
+            static={name: tuple(values[each] for each in kept) for name, values in self.static.items()},
+        )
+
+    @property
+    def are_counts(self) -> bool:
+        """Whether outcomes are whole numbers from 0 up, many of which are 0 or which are small."""
+        present = self.y[~np.isnan(self.y)]
+        if not _are_counts(present):
+            return False
+        return bool(np.mean(present == 0) >= 0.3 or (present.mean() < 5 and np.any(present == 0)))
+
+    def columns_of(self, series: Sequence[int]) -> dict[str, list[Any]]:
+        """Return the columns of series with the values of some of them."""
+        return {
+            name: [_plain(self.keys[each][j], number=self.numeric[j]) for each in series]
+            for j, name in enumerate(self.asked.series)
+        }
+
+
+def read_panel(
+    table: Table,
+    outcome: RawColumn | None,
+    asked: Forecasting,
+    step: Step,
+    features: Sequence[str],
+    times: Times | None = None,
+) -> PanelRows:
+    """Read rows with columns of time, series and features; without an outcome those of a plan."""
+    times = Times.read(table.column(asked.time)) if times is None else times
+    if (times.form == "number") != (step.form == "number"):
+        raise DataError(
+            [DataProblem(asked.time, 1, f"times are like {step.text(0)!r} in the fit, and here not")]
+        )
+    index, off = step.index(times.values)
+    if len(off) > 0.05 * len(index):
+        detail = f"{times.text(float(times.values[off[0]]))} is between two steps of {step.in_words}"
+        raise DataError([DataProblem(asked.time, int(off[0]) + 1, detail)])
+    problems: list[DataProblem] = []
+    y = np.full(table.num_rows, np.nan)
+    if outcome is not None:
+        y = to_floats(outcome, "number", problems, read_text=True)
+    known, levels, static = {}, {}, {}
+    for name in features:
+        column = table.column(name)
+        if name not in asked.known:
+            labels = to_labels(column, problems)
+            numbers = column.numbers if column.type in ("number", "boolean") else None
+            static[name] = [
+                (None if at < 0 else labels.names[at]) if numbers is None else float(numbers[row])
+                for row, at in enumerate(labels.index.tolist())
+            ]
+        elif column.numbers is not None:
+            known[name] = column.numbers
+        else:
+            labels = to_labels(column, problems)
+            known[name] = np.where(labels.index < 0, np.nan, labels.index.astype(np.float64))
+            levels[name] = labels.names
+    if problems:
+        raise DataError(problems)
+    return PanelRows(_keys(table, asked.series)[0], index, y, known, levels, static)
+
+
+def _keys(table: Table, names: Sequence[str]) -> tuple[list[SeriesKey], tuple[bool, ...]]:
+    """Read the values of the columns of series by row, and whether each is of numbers."""
+    problems: list[DataProblem] = []
+    columns, numeric = [], []
+    for name in names:
+        raw = table.column(name)
+        labels = to_labels(raw, problems)
+        if (missing := np.flatnonzero(labels.index < 0)).size:
+            problems.append(DataProblem(name, int(missing[0]) + 1, "the row has no series"))
+        columns.append([labels.names[at] if at >= 0 else "" for at in labels.index.tolist()])
+        numeric.append(raw.numbers is not None and raw.type == "number")
+    if problems:
+        raise DataError(problems)
+    return [*zip(*columns, strict=True)] if names else [()] * table.num_rows, tuple(numeric)
+
+
+def _order(key: SeriesKey, numeric: tuple[bool, ...]) -> tuple[Any, ...]:
+    return tuple(float(each) if number else each for each, number in zip(key, numeric, strict=True))
+
+
+def _plain(text: str, *, number: bool) -> Any:
+    if not number:
+        return text
+    value = float(text)
+    return int(value) if value == int(value) else value
+
+
+def _are_counts(present: Floats) -> bool:
+    return bool(len(present) and np.all((present >= 0) & (present == np.floor(present))))
+
+
+def _refuse_changing(history: History, rows: PanelRows, features: Sequence[str]) -> None:
+    """Raise SettingsError for a feature that changes within a series and isn't known ahead."""
+    seen: dict[tuple[str, SeriesKey], Any] = {}
+    for name in (each for each in features if each not in history.asked.known):
+        for row, (key, value) in enumerate(zip(rows.keys, rows.static[name], strict=True)):
+            before = seen.setdefault((name, key), value)
+            if before != value and not (is_missing(before) and is_missing(value)):
+                series = history.keys.index(key)
+                where = history.named(history.keys, series, int(rows.index[row]), history.asked.time)
+                raise SettingsError(
+                    f"{name} isn't known for later steps, and changes within a series ({where}): "
+                    f"known=[{name!r}] if a plan or forecast of it will be sent, or leave it out of X",
+                    field="known",
+                    code="not_accepted",
+                )

@@ -1,0 +1,105 @@
+"""A forecaster forecasts series by paths, adds them up, and is stored with all that it answers."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from sampler import Forecaster, PackedError, SettingsError, fit, load
+from tests.support.forecasts import SHORT, rows_of, shops
+
+
+def test_a_forecast_is_of_the_next_steps(forecaster, plan):
+    """A line for each series and step, with the median between the ends, whole paths, and a claim."""
+    answer = forecaster.forecast(plan, level=0.8)
+    table = answer.to_pandas()
+    assert [*table] == ["shop", "month", "step", "median", "lower", "upper", "flags"]
+    assert table["month"][:4].tolist() == ["2023-01", "2023-02", "2023-03", "2023-04"]
+    assert table["shop"].tolist() == [name for name in ("s0", "s1", "s2") for _ in range(4)]
+    assert ((table["lower"] < table["median"]) & (table["median"] < table["upper"])).all()
+    assert answer.paths.shape[1:] == (3, 4)
+    assert len(answer.paths) >= 900
+    assert np.allclose(answer.median, np.median(answer.paths, axis=0))
+    assert "Estimated in 10 rehearsals" in answer.claim
+    assert "No guarantee" in answer.claim
+    assert forecaster.members[0] == "last, identity"
+    assert len(forecaster.members) == 6
+
+
+def test_a_promotion_is_told_by_the_plan(forecaster, plan):
+    """The month of a promotion sells more than it would without."""
+    without = forecaster.forecast(plan | {"promo": [False] * 12}).median
+    assert np.all(forecaster.forecast(plan).median[:, 1] > 1.1 * without[:, 1])
+
+
+def test_totals_are_sums_of_paths(forecaster, plan):
+    """Totals over steps and sets are sums path by path; calibrated ones are never narrower."""
+    answer = forecaster.forecast(plan)
+    total = answer.total(steps=(2, 3), by="region", interval="predictive")
+    assert total.sets == {"region": ["north", "south"]}
+    assert total.count == [2, 1]
+    sums = answer.paths[:, :2, 1:3].sum(axis=(1, 2))
+    assert np.allclose([total.lower[0], total.median[0]], np.quantile(sums, [0.05, 0.5]))
+    wide, own = answer.total(4), answer.total(4, interval="predictive")
+    assert wide.lower[0] <= own.lower[0] < own.upper[0] <= wide.upper[0]
+    assert answer.total(by="shop").columns()["number_of_series"] == [1, 1, 1]
+
+
+def test_the_file_has_all(forecaster, plan, tmp_path):
+    """Saved, loaded and pickled, it answers with the same bits."""
+    forecaster.save(tmp_path / "sales")
+    again = load(tmp_path / "sales")
+    assert isinstance(again, Forecaster)
+    answer = forecaster.forecast(plan)
+    for each in (again, pickle.loads(pickle.dumps(forecaster))):
+        assert np.array_equal(each.forecast(plan).paths, answer.paths)
+        assert np.array_equal(each.forecast(plan).lower, answer.lower)
+        assert each.forecast(plan).claim == answer.claim
+        assert each.to_bytes() == forecaster.to_bytes()
+
+
+@pytest.mark.parametrize("at", [3, 9, 30, 400, -20, -1])
+def test_a_damaged_file_is_refused(forecaster, at):
+    """A changed byte anywhere, and a file cut short, are no forecaster."""
+    data = bytearray(forecaster.to_bytes())
+    data[at] ^= 1
+    with pytest.raises(PackedError):
+        Forecaster.from_bytes(bytes(data))
+    with pytest.raises(PackedError):
+        Forecaster.from_bytes(bytes(data[:at]))
+
+
+def test_newer_rows_move_the_start(forecaster, plan):
+    """Forecasts start after what was observed, and rows may be sent twice."""
+    again = Forecaster.from_bytes(forecaster.to_bytes())
+    newer = rows_of(plan, np.arange(12) % 4 == 0) | {"sales": [20.0, 30.0, 40.0], "region": ["north"] * 3}
+    assert again.observe(newer) is again
+    assert np.array_equal(again.history.y, again.observe(newer).history.y, equal_nan=True)
+    template = again.plan_template()
+    assert template["month"][:4] == ["2023-02", "2023-03", "2023-04", "2023-05"]
+    later = again.forecast(template | {"promo": [False] * 12})
+    assert later.time[0][0] == "2023-02"
+    assert again.history.y[:, -1].tolist() == [20.0, 30.0, 40.0]
+
+
+def test_the_same_bits_whatever_the_order_and_threads(forecaster, plan):
+    """Rows in another order, series in another order, and threads change no bit."""
+    table, y = shops()
+    order = np.random.default_rng(3).permutation(len(y))
+    arguments = {"time": "month", "series": "shop", "horizon": 4, "known": ["promo"], "target_name": "sales"}
+    mixed = {name: [values[row] for row in order] for name, values in table.items()}
+    again = fit(mixed, y[order], **arguments, **SHORT, num_threads=1)
+    assert again.to_bytes() == forecaster.to_bytes()
+    whole = forecaster.forecast(plan).paths
+    assert np.array_equal(forecaster.forecast(plan, num_threads=1).paths, whole)
+    part = forecaster.forecast(plan, series=["s2", "s0"])
+    assert part.series == {"shop": ["s2", "s0"]}
+    assert np.array_equal(part.paths, whole[:, [2, 0]])
+
+
+def test_what_a_forecaster_is_not_for(forecaster):
+    """Predictions of rows and further draws are refused, with what to do instead."""
+    with pytest.raises(SettingsError, match="ask forecast"):
+        forecaster.predict({})
+    with pytest.raises(SettingsError, match="observe"):
+        forecaster.extend(10)
