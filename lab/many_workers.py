@@ -94,7 +94,7 @@ def acts(engine):
 
     def slice_(data=(), state=units.commit_slice):
         progress = units.Progress("sampling", 50, 100, 5, rate=10.0)
-        made = units.Slice(progress, os.urandom(CHECKPOINT), {"moves": {}}, data, b"header")
+        made = units.Slice(progress, os.urandom(CHECKPOINT), {"moves": {}}, data)
         with session_scope(engine) as session:
             state(session, held[-1], made)
 

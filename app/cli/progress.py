@@ -15,6 +15,12 @@ from sampler.host.data import number_to_text
 
 COMPILING = "compiling, once"
 SAMPLING = "sampling"
+STEPS = {
+    "judging": "judging whether the chains agree",
+    "recalibrating": "making intervals hold by held-out rows",
+    "scoring": "scoring the held-out rows",
+    "calibrating": "calibrating intervals by held-out rows",
+}
 LINE_SECONDS = 4.0  # between lines where bars can't be shown
 SHOWN_FAILURES = 10  # groups without a model that are named
 
@@ -246,7 +252,7 @@ def _is_finishing(model: Model) -> bool:
 def _finish_of(model: Model) -> str:
     """Describe the work between the last chain and the verdict."""
     held = "; scoring the held-out rows" if model.settings.get("holdout") else ""
-    return f"judging whether the chains agree{held}"
+    return STEPS.get(model.document["progress"].get("step"), f"{STEPS['judging']}{held}")
 
 
 def _stage_of(model: Model) -> str:

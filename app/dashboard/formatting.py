@@ -155,6 +155,10 @@ PHASES = {
     "burn_in": "Burn-in",
     "sampling": "Sampling",
     "finishing": "Chains done: judging convergence and scoring held-out rows",
+    "judging": "Chains done: judging convergence",
+    "recalibrating": "Chains done: making intervals hold by held-out rows",
+    "scoring": "Chains done: scoring held-out rows",
+    "calibrating": "Chains done: calibrating intervals by held-out rows",
 }
 ADVICE = {
     "data": "Check the dataset's page, correct the file, upload it again, and fit a new model.",

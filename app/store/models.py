@@ -1,8 +1,8 @@
 """Models: queries, cancellation, deletion. Workers write through `app.store.queue.units`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, and_, bindparam, case, func, literal, or_, select, tuple_, update
 from sqlalchemy.orm import Session
@@ -13,9 +13,11 @@ from app.store.queue import lifecycle
 from app.store.statements import After, lock_rows, page, rows_changed
 from app.store.tables import (
     CHAIN,
+    FINISH,
     NOBODY,
     OPEN_STATES,
     QUEUED,
+    RUNNING,
     SUCCEEDED,
     Dataset,
     Json,
@@ -245,6 +247,14 @@ def chains(session: Session, model_ids: Sequence[str]) -> dict[str, list[Unit]]:
     return by_model
 
 
+def steps(session: Session, models: Iterable[Any]) -> dict[str, str]:
+    """Return by model what the running finish of those of the `models` that run does at present."""
+    running = [model.id for model in models if model.state == RUNNING]
+    of_finish = Unit.model_id.in_(running), Unit.kind == FINISH, Unit.state == RUNNING
+    query = select(Unit.model_id, Unit.phase).where(*of_finish, Unit.phase.is_not(None))
+    return {model_id: phase for model_id, phase in session.execute(query)} if running else {}
+
+
 def common_draws(session: Session, model_id: str) -> int | None:
     """Return the number of kept draws that every chain of a model has; None when it has no chains."""
     return session.scalar(
@@ -253,7 +263,7 @@ def common_draws(session: Session, model_id: str) -> int | None:
 
 
 def header(session: Session, model_id: str) -> bytes | None:
-    """Return the model header (everything prediction needs except the draws); None before the first slice."""
+    """Return the model header (everything prediction needs except the draws); None before a chain has it."""
     return session.scalar(select(Model.header).where(Model.id == model_id))
 
 

@@ -238,7 +238,7 @@ class Unit(Base):
     served_at: Mapped[datetime | None]  # the last claim, or end of one
     attempts: Mapped[int] = mapped_column(default=0)
     stalled_attempts: Mapped[int] = mapped_column(default=0)  # claims since the last progress
-    phase: Mapped[str | None]  # compiling, burn_in, sampling
+    phase: Mapped[str | None]  # as of `app.store.queue.units.Progress`
     iteration: Mapped[int] = mapped_column(default=0)  # while compiling: kernels compiled
     iterations: Mapped[int] = mapped_column(default=0)
     num_draws: Mapped[int] = mapped_column(default=0)  # kept and stored

@@ -69,9 +69,9 @@ def expire(engine, claimed):
         session.execute(update(Unit).where(Unit.id == claimed.unit_id).values(lease_until=0.0))
 
 
-def a_slice(iteration=50, num_draws=5, blocks=(), header=b"header", checkpoint=b"checkpoint"):
+def a_slice(iteration=50, num_draws=5, blocks=(), checkpoint=b"checkpoint"):
     progress = units.Progress("sampling", iteration, 100, num_draws, rate=10.0)
-    return units.Slice(progress, checkpoint, {"moves": {}}, blocks, header)
+    return units.Slice(progress, checkpoint, {"moves": {}}, blocks)
 
 
 def state_of(engine, model_id):

@@ -6,7 +6,7 @@ A killed chain continues from its last slice on any machine; the draws don't dep
 import ctypes
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -19,7 +19,7 @@ from app.store.queue.units import Directive, Progress, Slice
 from app.store.tables import Json
 from sampler import AnyChain, PreparedFit, resume_chain, start_chain
 from sampler.host.fits import needed_kernels, use_cores
-from sampler.host.settings import METHODS
+from sampler.host.settings import AUTO_NOISE, METHODS
 from worker.context import Context
 from worker.errors import Stopped
 from worker.fits.draw_blocks import BlockWriter
@@ -33,6 +33,7 @@ FIRST_SLICE = 0.2  # longest first slice in seconds: shows progress soon, and li
 # A chain checks whether another owner waits after this many slices, and this multiple of the time to prepare
 # its data, since the next unit has to prepare its own.
 PATIENCE, PREPARATIONS = 3, 3.0
+AWAITING = 0.2  # seconds between looks for what another chain chooses
 
 
 def run_chain(context: Context, claim: Claim, watch: Watch) -> None:
@@ -49,7 +50,7 @@ def run_chain(context: Context, claim: Claim, watch: Watch) -> None:
         spec = read_spec(session, claim.model_id)
         checkpoint = None if claim.is_first else units.checkpoint(session, claim)
         last = draws.last_block(session, claim.model_id, claim.ordinal) if checkpoint else None
-    prepared = _prepare(context, spec)
+    prepared = _prepare(context, claim, watch, spec)
     watch.check()
     training = prepared.problem.training
     threads = context.settings.worker_chain_threads
@@ -69,36 +70,47 @@ class _Prepared:
     model_id: str
     settings: Json  # an extended model has different ones
     problem: PreparedFit
-    header: bytes
-    warnings: list[str]
     seconds: float  # duration of the preparation
-    is_stored: bool = False  # its header, by a chain that ran here
 
 
 _last_prepared: list[_Prepared] = []  # a process often runs several chains of a model in a row
 
 
-def _prepare(context: Context, spec: Spec) -> _Prepared:
+def _prepare(context: Context, claim: Claim, watch: Watch, spec: Spec) -> _Prepared:
+    """Prepare the data; what is chosen by them, the first chain that is worked on chooses for all."""
     if _last_prepared and (_last_prepared[0].model_id, _last_prepared[0].settings) == (
         spec.model_id,
         spec.settings,
     ):
         return _last_prepared[0]
     _last_prepared.clear()  # frees the memory before the next preparation
+    while spec.settings.get("noise") == AUTO_NOISE and _is_chosen_elsewhere(context, claim):
+        watch.check()
+        watch.note_life()
+        time.sleep(AWAITING)
     began = time.monotonic()
     with session_scope(context.engine, read_only=True) as session:
         rows, header = read_rows(session, spec), models.header(session, spec.model_id)
     training = split(spec, rows).training
     problem = prepare_problem(spec, training, header)
-    with session_scope(context.engine, read_only=True) as session:
-        alike = resemblances(session, spec, problem)
-    problem = replace(problem, warnings=[*problem.warnings, *alike])
-    warnings = list(dict.fromkeys([*spec.warnings, *problem.warnings]))
-    header, seconds = problem.header(), time.monotonic() - began
+    if header is None:
+        with session_scope(context.engine, read_only=True) as session:
+            alike = resemblances(session, spec, problem)
+        warnings = list(dict.fromkeys([*spec.warnings, *problem.warnings, *alike]))
+        with session_scope(context.engine) as session:
+            header = units.keep_header(session, claim, problem.header(), warnings)
+        if header != problem.header():  # another machine may have chosen otherwise
+            problem = prepare_problem(spec, training, header)
+    seconds = time.monotonic() - began
     del rows, training
     _give_back_memory()  # of columns that were read: the chain needs the room
-    _last_prepared.append(_Prepared(spec.model_id, spec.settings, problem, header, warnings, seconds))
+    _last_prepared.append(_Prepared(spec.model_id, spec.settings, problem, seconds))
     return _last_prepared[0]
+
+
+def _is_chosen_elsewhere(context: Context, claim: Claim) -> bool:
+    with session_scope(context.engine, read_only=True) as session:
+        return units.awaits_header(session, claim)
 
 
 def _give_back_memory() -> None:
@@ -126,8 +138,6 @@ def _sample(
             chain.checkpoint(),
             chain.statistics(),
             blocks,
-            None if prepared.is_stored else prepared.header,
-            prepared.warnings,
         )
         look = time.monotonic() - looked >= patience
         looked = time.monotonic() if look else looked
@@ -136,7 +146,6 @@ def _sample(
                 units.finish_chain(session, claim, slice_)
             else:
                 directive = units.commit_slice(session, claim, slice_, gives_way=look)
-        prepared.is_stored = True
         if chain.done:
             return
         watch.note_progress()

@@ -13,7 +13,7 @@ from app.store import draws, models, studies
 from app.store.engine import session_scope
 from app.store.queue import units
 from app.store.queue.claims import Claim
-from app.store.queue.units import Directive
+from app.store.queue.units import Directive, Progress
 from app.store.tables import SUCCEEDED, Json, Model
 from sampler import Posterior, SettingsError
 from sampler.host.data import FOLDS
@@ -48,7 +48,7 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
         model = session.get_one(Model, claim.model_id)
         header = models.header(session, claim.model_id)
         chains = models.chains(session, [claim.model_id])[claim.model_id]
-    time_up = _beat(watch)
+    time_up = _beat(watch, "judging")
     if header is None or not blocks:
         raise OutOfTimeError("The time was over before any chain had a kept draw: retry, or allow more time.")
     rules = model.settings.get("stop") if model.stopped is None else None
@@ -178,7 +178,10 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
 
     parts = SplitRows(training, held, scored, plan, judged_by)
     asked = str(spec.settings.get("recalibrate", "auto"))
+    if asked == "auto":
+        _beat(watch, "recalibrating")
     served, judging, done = recalibrated(posterior, parts, asked, beat)
+    _beat(watch, "scoring")
     scores, by_row = _of_outcome(served, judging, beat)
     if done is not None:
         scores["recalibration"] = done
@@ -192,6 +195,7 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
         scores["joint"] = joint_scores(posterior.several, held, beat)
     table = warning = None
     if plan is not None and spec.settings.get("calibrate") == "holdout":
+        _beat(watch, "calibrating")
         try:
             table = calibrate(posterior, training, held, plan, spec.subgroups, beat)
         except SettingsError as error:  # rows were counted before the fit, exact copies among them
@@ -261,9 +265,12 @@ def _calibrate_by_folds(session: Session, model_id: str) -> None:
     )
 
 
-def _beat(watch: Watch) -> bool:
-    """Send a heartbeat; return whether the model's time is over (the finish continues anyway)."""
-    directive = watch.beat()
+def _beat(watch: Watch, step: str | None = None) -> bool:
+    """Send a heartbeat, with the step that begins; return whether the model's time is over.
+
+    The finish continues anyway.
+    """
+    directive = watch.beat(None if step is None else Progress(step, 0, 0))
     if directive in {Directive.CANCEL, Directive.DRAIN}:
         raise Stopped(directive)
     return directive is Directive.TIME_UP

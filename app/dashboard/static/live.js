@@ -7,6 +7,10 @@ const headings = {
   burn_in: "Burn-in",
   sampling: "Sampling",
   finishing: "Chains done: judging convergence and scoring held-out rows",
+  judging: "Chains done: judging convergence",
+  recalibrating: "Chains done: making intervals hold by held-out rows",
+  scoring: "Chains done: scoring held-out rows",
+  calibrating: "Chains done: calibrating intervals by held-out rows",
 };
 
 const ENDS = ["succeeded", "failed", "cancelled", "deleted"];
@@ -82,7 +86,7 @@ function enliveModel(panel) {
     say("fraction", percent(now.fraction));
     say("rate", number(now.iterations_per_second, 3));
     say("eta", duration(now.eta_seconds));
-    if (now.state === "running") heading.textContent = headings[now.phase] ?? "Starting";
+    if (now.state === "running") heading.textContent = headings[now.step ?? now.phase] ?? "Starting";
     if (heading.textContent !== phase) refreshLog();
     phase = heading.textContent;
     redraw?.(now);

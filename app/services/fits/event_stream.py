@@ -214,13 +214,13 @@ class Feed:
         with session_scope(self._engine, read_only=True) as session:
             # States first: then the event of every visible end is visible too.
             rows = store.still_there(session, list(after))
-            chains = store.chains(session, list(after))
+            chains, steps = store.chains(session, list(after)), store.steps(session, rows)
             logged = events.news(session, after, AT_ONCE)
             return {
                 row.id: _News(
                     row.state,
                     {"state": row.state, "draws": models.draws_of(row, chains[row.id])}
-                    | asdict(models.progress(row.state, row.settings, chains[row.id])),
+                    | asdict(models.progress(row.state, row.settings, chains[row.id], steps.get(row.id))),
                     [_message(event) for event in logged[row.id]],
                 )
                 for row in rows

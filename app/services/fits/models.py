@@ -67,6 +67,10 @@ class ProgressView:
             "being computed."
         ),
     ] = None
+    step: Annotated[
+        Literal["judging", "recalibrating", "scoring", "calibrating"] | None,
+        Field(description="What is done once all chains are done."),
+    ] = None
     iterations_per_second: Annotated[float | None, Field(description="The total over all running chains.")]
     eta_seconds: Annotated[float | None, Field(description="Remaining seconds at the present rate.")]
     chains: list[ChainView]
@@ -271,7 +275,8 @@ def view(session: Session, owner: str, model_id: str, outcome: str | None = None
     model = get(session, owner, model_id)
     chains = store.chains(session, [model.id])[model.id]
     origin = store.origins(session, owner, [model.id])[model.id]
-    fitted = _fitted(model, chains, origin, watches.verdicts(session, [model.id]).get(model.id))
+    step = store.steps(session, [model]).get(model.id)
+    fitted = _fitted(model, chains, origin, watches.verdicts(session, [model.id]).get(model.id), step)
     if outcome in (None, model.target):
         return fitted
     check_outcome(model, outcome)
@@ -293,8 +298,10 @@ def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> M
     page: Page[Model] = cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
     ids = [model.id for model in page.items]
     chains, origins = store.chains(session, ids), store.origins(session, owner, ids)
-    verdicts = watches.verdicts(session, ids)
-    models = [_fitted(m, chains[m.id], origins[m.id], verdicts.get(m.id)) for m in page.items]
+    verdicts, steps = watches.verdicts(session, ids), store.steps(session, page.items)
+    models = [
+        _fitted(m, chains[m.id], origins[m.id], verdicts.get(m.id), steps.get(m.id)) for m in page.items
+    ]
     return ModelPage(models, page.next_cursor)
 
 
@@ -377,7 +384,7 @@ def _label(model: Model, origin: store.ModelOrigin) -> str:
 
 
 def _fitted(
-    model: Model, chains: Sequence[Unit], origin: store.ModelOrigin, outcomes: str | None
+    model: Model, chains: Sequence[Unit], origin: store.ModelOrigin, outcomes: str | None, step: str | None
 ) -> ModelView:
     use = None
     if model.verdict is not None and model.diagnostics:
@@ -390,7 +397,7 @@ def _fitted(
         model,
         holdout=judged_anew(model.holdout),
         label=_label(model, origin),
-        progress=progress(model.state, model.settings, chains),
+        progress=progress(model.state, model.settings, chains, step),
         draws=draws_of(model, chains),
         use=use,
         calibration=if_any(IntervalCalibrationView, model.calibration),
@@ -409,8 +416,13 @@ def draws_of(model: Model, chains: Sequence[Unit]) -> int:
     return min((chain.num_draws for chain in chains if chain.num_draws or not ended), default=0)
 
 
-def progress(state: str, settings: Mapping[str, Any], chains: Sequence[Unit]) -> ProgressView:
-    """Return the progress of a fit by its chains; the fraction never falls, as more draws are expected."""
+def progress(
+    state: str, settings: Mapping[str, Any], chains: Sequence[Unit], step: Any = None
+) -> ProgressView:
+    """Return the progress of a fit by its chains, and the step of its finish.
+
+    The fraction never falls, as more draws are expected.
+    """
     made = int(settings.get("discarded", 0)) + int(settings["num_draws"])
     each = int(settings["num_burnin"]) + made * int(settings["thin"])
     # Stop rules that aren't met ask for more.
@@ -425,6 +437,7 @@ def progress(state: str, settings: Mapping[str, Any], chains: Sequence[Unit]) ->
     return ProgressView(
         fraction=1.0 if state == SUCCEEDED else min(done / most, ALMOST),
         phase=_phase(state, chains),
+        step=step,
         iterations_per_second=rate,
         eta_seconds=(total - done) / rate if rate else None,
         chains=[filled(ChainView, chain, chain=chain.ordinal) for chain in chains],

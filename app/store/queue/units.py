@@ -55,7 +55,7 @@ class Directive(enum.Enum):
 class Progress:
     """Progress of a chain, of a block of predictions (in rows) or of a part of a study (in fits)."""
 
-    phase: str  # compiling, burn_in, sampling, predicting, studying
+    phase: str  # compiling, burn_in, sampling, predicting, studying, or the step of a finish
     iteration: int
     iterations: int
     num_draws: int = 0
@@ -70,8 +70,6 @@ class Slice:
     checkpoint: bytes
     statistics: Json
     blocks: Sequence[draws.StoredBlock] = ()
-    header: bytes | None = None  # set by each chain's first slice; the first one stored is kept
-    warnings: Sequence[str] = ()  # with the header
 
 
 @dataclass(frozen=True)
@@ -122,6 +120,27 @@ def heartbeat(session: Session, claim: Claim, progress: Progress | None = None) 
     counts = {} if progress is None else _counts(progress)
     _fenced(session, claim, lease_until=db_now() + claim.lease_seconds, **counts)
     return _directive(session, claim)
+
+
+def keep_header(session: Session, claim: Claim, header: bytes, warnings: Sequence[str]) -> bytes:
+    """Store the header of a model, and warnings, unless it has one; return the one that it has.
+
+    Raises as `heartbeat`.
+    """
+    _fenced(session, claim, lease_until=db_now() + claim.lease_seconds)
+    first = update(Model).where(Model.id == claim.model_id, Model.header.is_(None))
+    if rows_changed(session, first.values(header=header, warnings=list(warnings))):
+        return header
+    kept = session.scalar(select(Model.header).where(Model.id == claim.model_id))
+    assert kept is not None, "it has one"
+    return kept
+
+
+def awaits_header(session: Session, claim: Claim) -> bool:
+    """Tell whether an earlier chain of a model without a header is being worked on."""
+    earlier = and_(Unit.model_id == claim.model_id, Unit.kind == CHAIN, Unit.ordinal < claim.ordinal)
+    query = select(Unit.id).join(Model, Model.id == Unit.model_id).where(Model.header.is_(None), earlier)
+    return session.scalar(query.where(lifecycle.is_leased()).limit(1)) is not None
 
 
 def commit_slice(session: Session, claim: Claim, slice_: Slice, *, gives_way: bool = False) -> Directive:
@@ -341,9 +360,6 @@ def _store_slice(session: Session, claim: Claim, slice_: Slice, **values: Any) -
         **values,
     )
     draws.write(session, claim.model_id, claim.ordinal, slice_.blocks)
-    if slice_.header is not None:
-        first = update(Model).where(Model.id == claim.model_id, Model.header.is_(None))
-        rows_changed(session, first.values(header=slice_.header, warnings=list(slice_.warnings)))
 
 
 def _counts(progress: Progress) -> dict[str, Any]:

@@ -5,11 +5,14 @@ import re
 
 import numpy as np
 
+from app.store.engine import session_scope
+from app.store.queue import units
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.databases import only
 from tests.support.html_page import page_of
 from tests.support.models.fitted_models import SMALL, fitted, run_units
 from tests.support.models.partial_chains import give_back, take_chains
+from tests.support.store_factories import claim
 from worker.context import Context
 from worker.units import run_one
 
@@ -148,6 +151,13 @@ def test_the_phase_after_the_last_chain_is_named(browser, client, settings, data
 
     assert client.get(f"/models/{model_id}").json()["progress"]["phase"] == "finishing"
     assert "judging convergence" in page_of(browser.get(f"/ui/models/{model_id}")).words
+    finish = claim(database.engine)
+    for step, words in (("judging", "judging convergence"), ("recalibrating", "making intervals hold")):
+        with session_scope(database.engine) as session:
+            units.heartbeat(session, finish, units.Progress(step, 0, 0))
+        assert client.get(f"/models/{model_id}").json()["progress"]["step"] == step
+        assert client.get("/models").json()["items"][0]["progress"]["step"] == step
+        assert words in page_of(browser.get(f"/ui/models/{model_id}")).words
 
 
 def test_what_the_data_chose_is_told(browser, client, settings):

@@ -37,7 +37,7 @@ def test_counting_claimable_units(database):
 
 
 def test_a_slice_keeps_what_it_did(database):
-    """One commit stores progress, draws, checkpoint and header."""
+    """One commit stores progress, draws and checkpoint."""
     model = create_model(database.engine)
     claimed = claim(database.engine)
     with session_scope(database.engine) as session:
@@ -52,18 +52,28 @@ def test_a_slice_keeps_what_it_did(database):
             chain.rate,
         ) == (50, 100, 5, "sampling", 10.0)
         assert units.checkpoint(session, claimed) == b"checkpoint"
-        assert models.header(session, model.id) == b"header"
         assert draws.read(session, model.id) == [[b"packed draws"]]
 
 
 def test_the_first_header_stays(database):
-    """A later chain's header doesn't replace the first one's."""
-    model = create_model(database.engine)
-    for header in (b"first", b"second"):
+    """A later chain awaits the header of one that is worked on, and is told it; its own replaces none."""
+    create_model(database.engine)
+    first, second = claim(database.engine, "w1"), claim(database.engine, "w2")
+
+    def awaited():
+        with session_scope(database.engine, read_only=True) as session:
+            return [units.awaits_header(session, each) for each in (first, second)]
+
+    assert awaited() == [False, True]
+    expire(database.engine, first)  # its worker is lost: nobody waits for it
+    assert awaited() == [False, False]
+    with session_scope(database.engine) as session:
+        units.heartbeat(session, first)
+    assert awaited() == [False, True]
+    for each, header in ((first, b"first"), (second, b"second")):
         with session_scope(database.engine) as session:
-            units.commit_slice(session, claims.claim(session, "w1", 60), a_slice(header=header))
-    with session_scope(database.engine, read_only=True) as session:
-        assert models.header(session, model.id) == b"first"
+            assert units.keep_header(session, each, header, []) == b"first"
+    assert awaited() == [False, False]
 
 
 def test_a_grown_block_replaces_its_shorter_self(database):
@@ -95,8 +105,8 @@ def test_an_expired_lease_goes_to_another_worker(database):
     assert (dead.unit_id, dead.token + 1, 5) == (heir.unit_id, heir.token, heir.num_draws)
 
 
-@pytest.mark.parametrize("write", ["heartbeat", "slice", "finish", "release", "stop", "fail"])
-@pytest.mark.sampled(quick=6)
+@pytest.mark.parametrize("write", ["heartbeat", "slice", "finish", "header", "release", "stop", "fail"])
+@pytest.mark.sampled(quick=7)
 def test_a_former_holder_writes_nothing(database, write):
     """Every write of a worker whose unit was taken over fails and leaves no trace."""
     model = create_model(database.engine, num_chains=1)
@@ -107,6 +117,7 @@ def test_a_former_holder_writes_nothing(database, write):
         "heartbeat": lambda session: units.heartbeat(session, dead),
         "slice": lambda session: units.commit_slice(session, dead, a_slice(blocks=[BLOCK])),
         "finish": lambda session: units.finish_chain(session, dead, a_slice(blocks=[BLOCK])),
+        "header": lambda session: units.keep_header(session, dead, b"header", []),
         "release": lambda session: units.release(session, dead),
         "stop": lambda session: units.stop(session, dead),
         "fail": lambda session: units.fail(session, dead, {"type": "x", "detail": "x"}),

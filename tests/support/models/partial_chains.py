@@ -37,7 +37,8 @@ def _take(engine, kept: int) -> Claim:
     chain.run(knobs.num_burnin + kept * knobs.thin - chain.iteration)
     blocks = BlockWriter(knobs.num_trees, last).add(chain.take())
     progress = Progress(chain.phase, chain.iteration, chain.iterations, chain.num_kept, 10.0)
-    slice_ = Slice(progress, chain.checkpoint(), chain.statistics(), blocks, problem.header())
+    slice_ = Slice(progress, chain.checkpoint(), chain.statistics(), blocks)
     with session_scope(engine) as session:
+        units.keep_header(session, claim, problem.header(), [])
         units.commit_slice(session, claim, slice_)
     return claim

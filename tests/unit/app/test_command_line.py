@@ -103,6 +103,7 @@ def model(phase: str | None, state: str = "running", iteration: int = 0, **more)
     """A model with one chain."""
     chain = Chain(0, state, phase, iteration, 100)
     usual = {"is_open": True, "fraction": iteration / 100, "eta_seconds": None, "settings": {"holdout": 0.2}}
+    usual["document"] = {"progress": {}}
     return SimpleNamespace(chains=[chain], **usual | more)
 
 
@@ -118,6 +119,7 @@ def test_every_stage_of_a_fit_is_said(terminal):
             model("sampling", iteration=40, eta_seconds=20.0),
             model("sampling", iteration=60, eta_seconds=10.0),
             model(None, "done", 100),
+            model(None, "done", 100, document={"progress": {"step": "recalibrating"}}),
         ):
             show(seen)
             show._progress.refresh()
@@ -134,6 +136,7 @@ def test_every_stage_of_a_fit_is_said(terminal):
         "compiling, once (3 of 100)",
         "sampling (40%), about 20 s left",
         "judging whether the chains agree; scoring the held-out rows",
+        "making intervals hold by held-out rows",
     ]
     assert "finish" not in sink.getvalue().partition("chain 1")[2]
 

@@ -1,5 +1,8 @@
 """POST /models/{id}/retry and /extend, and predictions before the end of a fit."""
 
+from dataclasses import replace
+from threading import Thread
+
 import pytest
 from sqlalchemy import update
 
@@ -10,6 +13,11 @@ from app.store.tables import Unit
 from tests.support.api_calls import places, post_csv, problem, table
 from tests.support.models.fitted_models import SMALL, fitted, run_units
 from tests.support.models.partial_chains import give_back, take_chains
+from tests.support.store_factories import claim
+from tests.support.waiting import eventually
+from worker.context import Context
+from worker.fits.fit_spec import prepare_problem, read_rows, read_spec
+from worker.units import run_one
 
 ROWS = [{"size": 3, "colour": "red"}, {"size": 11, "colour": "blue"}]
 
@@ -49,6 +57,30 @@ def test_a_running_fit_answers(client, settings, database, model_id):
     assert state(client, model_id) == "running"
     assert answered(client, model_id, draws=7) == early
     problem(ask(client, model_id, draws=13), 422)
+
+
+def test_what_the_data_choose_is_chosen_once(client, settings, database):
+    """A chain that begins while another chooses waits for what that stores, and samples by it."""
+    dataset = post_csv(client, table(400)).json()["id"]
+    made = client.post("/models", json={"dataset_id": dataset, "target": "y"} | SMALL | {"num_draws": 5})
+    held = claim(database.engine, "another")
+    with session_scope(database.engine, read_only=True) as session:
+        spec = read_spec(session, held.model_id)
+        rows = read_rows(session, spec)
+    chosen = replace(spec, settings=spec.settings | {"noise": "constant", "transform": "none"})
+    header = prepare_problem(chosen, rows).header()
+    context = Context(settings, "tests")
+    thread = Thread(target=run_one, args=[context])
+    thread.start()
+    address = made.headers["location"]
+    eventually(lambda: client.get(address).json()["progress"]["chains"][1]["state"] == "running")
+    with session_scope(database.engine) as session:
+        assert units.keep_header(session, held, header, []) == header
+    thread.join()
+    context.close()
+    give_back(database.engine, [held])
+    run_units(settings)
+    assert client.get(address).json()["diagnostics"]["chosen"]["noise"] == "constant"
 
 
 def test_answers_that_pin_draws_stay(client, settings, database, model_id):
