@@ -252,7 +252,7 @@ def steps(session: Session, models: Iterable[Any]) -> dict[str, str]:
     running = [model.id for model in models if model.state == RUNNING]
     of_finish = Unit.model_id.in_(running), Unit.kind == FINISH, Unit.state == RUNNING
     query = select(Unit.model_id, Unit.phase).where(*of_finish, Unit.phase.is_not(None))
-    return {model_id: phase for model_id, phase in session.execute(query)} if running else {}
+    return {str(model): str(phase) for model, phase in session.execute(query)} if running else {}
 
 
 def common_draws(session: Session, model_id: str) -> int | None:

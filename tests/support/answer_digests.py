@@ -21,6 +21,7 @@ import numpy as np
 
 from sampler import DataWarning, SettingsError
 from tests.support import fit_digests
+from tests.support.models.recalibrations import recalibrated
 
 FILE = Path(__file__).parents[1] / "data" / "formats" / "answer_digests.json"
 LATER = {"subgroups", "units"}  # fields that answers got after the record: left out where they are empty
@@ -40,18 +41,20 @@ WITH_PARTS = (
     "subgroups-of-classes", "new-groups",
 )  # fmt: skip
 TOGETHER = ("several", "several-mixed", "set")  # of outcomes, and of models
-ALL = CASES + WITH_PARTS + TOGETHER
+# Cases of these names without the last word, with a law that is recalibrated much.
+RECALIBRATED = tuple(f"{case}-recalibrated" for case in ("noise-forest", "noise-mixture", "bart-weights"))
+ALL = CASES + WITH_PARTS + TOGETHER + RECALIBRATED
 # Of which totals of new outcomes are asked, and quantiles of these: few, since most are simulated.
 OF_TOTALS = {
     "bart-default-prior", "bart-weights", "noise-forest", "group-slopes", "counts", "treatment-groups",
-    "hurdle-plain", "treatment-at-random", "arms-counts",
+    "hurdle-plain", "treatment-at-random", "arms-counts", "noise-forest-recalibrated",
 }  # fmt: skip
-OF_QUANTILES = {"hurdle-plain", "treatment-at-random"}
+OF_QUANTILES = {"hurdle-plain", "treatment-at-random", "noise-forest-recalibrated"}
 
 
 def answers(case: str) -> dict[str, Callable[[Any], Any]]:
     """Return by name what a posterior of a case, or a set of models, is asked."""
-    outcome, weighted, settings = fit_digests.CASES[case]
+    outcome, weighted, settings = fit_digests.CASES[_fit_of(case)]
     X, y, weights = fit_digests.data(outcome)
     treatment = settings.get("treatment")
     X |= {role: settings[role] for role in ("treatment", "exposure") if role in settings}
@@ -150,7 +153,9 @@ def digests(case: str, folder: Path) -> dict[str, str | list[str]]:
 
     Of an answer that the kind refuses, the refusal's words stand for the digest.
     """
-    posterior = fit_digests.fitted(case)
+    posterior = fit_digests.fitted(_fit_of(case))
+    if case in RECALIBRATED:
+        posterior = recalibrated(posterior)
     again = fit_digests.loaded(case, posterior, folder)
     found: dict[str, str | list[str]] = {}
     for name, ask in answers(case).items():
@@ -204,9 +209,14 @@ def expected(case: str, record: dict[str, Any]) -> list[dict[str, str | list[str
     return [record[part][case] for part in ("cases", "narrow") if case in record.get(part, {})]
 
 
+def _fit_of(case: str) -> str:
+    """Return the case of `fit_digests` whose draws answer."""
+    return case.removesuffix("-recalibrated") if case in RECALIBRATED else case
+
+
 def _part_of(case: str) -> str:
     """Return the part of the record that holds a case, which for soft splits its draws tell."""
-    if fit_digests.CASES[case][2].get("method") not in fit_digests.SOFT:
+    if fit_digests.CASES[_fit_of(case)][2].get("method") not in fit_digests.SOFT:
         return "cases"
     with tempfile.TemporaryDirectory() as folder:
         drawn = fit_digests.digests(case, Path(folder))

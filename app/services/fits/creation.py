@@ -318,7 +318,8 @@ def _plan(
     planned = request_checks.plan_fit(request, dataset, settings, rows, used)
     request_checks.check_subgroups(request, settings, rows, used, planned)
     request_checks.check_others(request, dataset, settings, whole, families)
-    choice, target = replace(planned.choice, warnings=planned.warnings), planned.target
+    warnings = [*request.warnings, *planned.warnings]
+    choice, target = replace(planned.choice, warnings=warnings), planned.target
     several = METHODS[settings.method].forests_of(settings.family, len(target.levels)) > 1
     spec = settings.to_json() | {
         **({"classes": len(target.levels)} if several else {}),

@@ -10,6 +10,7 @@ from app.services.errors import ConflictError, Fault, InvalidRequestError
 from app.services.fits import models
 from app.store.engine import session_scope
 from sampler import SettingsError
+from sampler.host.data import counted
 from sampler.host.settings import (
     COLUMN_ROLES,
     ROLES,
@@ -40,6 +41,7 @@ class FitRequest:
     subgroups: Any = None  # in which calibrated intervals hold, as `Subgroups.read` reads them
     leave_out_missing: bool = False  # rows without a target
     refit: Mapping[str, Any] | None = None  # of which model, and whether the name moves to it
+    warnings: Sequence[str] = ()  # of the new model, beside those of its settings and data
 
     @property
     def roles(self) -> dict[str, str]:
@@ -130,6 +132,18 @@ def request_like(
         subgroups=None if calibrate == NOT_CALIBRATED else settings.get("subgroups"),
         leave_out_missing=settings.get("missing_target") == "leave_out",
         refit=None if promote is None else {"of": model.id, "promote": promote},
+        warnings=() if holdout else _not_made_to_hold(model.holdout, known),
+    )
+
+
+def _not_made_to_hold(scores: Mapping[str, Any] | None, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Warn that a fit to all rows loses what held-out rows did for the intervals of the model before."""
+    rows = ((scores or {}).get("recalibration") or {}).get("rows")
+    if not rows or settings.get("recalibrate", "auto") != "auto":
+        return ()
+    return (
+        f"intervals are not made to hold: those of the model before were, by {counted(rows, 'held-out row')}, "
+        "and this fit holds out none; a fit with a holdout makes them hold",
     )
 
 

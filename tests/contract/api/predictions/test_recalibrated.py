@@ -1,17 +1,29 @@
 """Laws of outcomes that held-out rows recalibrate: what a fit says of it, and every face answers."""
 
-import numpy as np
-import pytest
+import io
+import pickle
+from copy import copy
 
-from sampler import Posterior
+import numpy as np
+import pandas as pd
+import pytest
+from pyarrow.csv import read_csv
+
+from app.services.model_sets import making
+from bartserve.scoring import Scorer
+from sampler import Posterior, fit_many
+from sampler import fit as fit_here
 from tests.support.api_calls import post_csv
-from tests.support.models.fitted_models import fitted, run_units
+from tests.support.databases import only
+from tests.support.models import kinds
+from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.pickling_executor import PicklingExecutor
 
 MEDIA_TYPE = "application/vnd.bartserve.model"
 NEW = {"rows": [{"size": 0.2, "kind": 0.3}, {"size": 0.9, "kind": 0.1}], "level": [0.5, 0.9]}
 
 
-def table(rows: int) -> str:
+def rows_of(rows: int) -> str:
     """Return a table whose noise has heavy tails and differs by row."""
     rng = np.random.default_rng(0)
     size, kind = rng.uniform(size=(2, rows)).round(3)
@@ -22,7 +34,7 @@ def table(rows: int) -> str:
 
 def fit(client, settings, rows, **more):
     shared = {"noise": "constant", "transform": "none", "holdout": 0.5, "seed": 3}
-    return fitted(client, settings, text=table(rows), **shared | more)
+    return fitted(client, settings, text=rows_of(rows), **shared | more)
 
 
 def test_held_out_rows_make_intervals_hold(client, settings):
@@ -36,6 +48,13 @@ def test_held_out_rows_make_intervals_hold(client, settings):
     page = client.get("/ui/models/mine").text
     assert held["recalibration"]["text"] in page
     assert "before the rows made them hold" in page
+    assert "Its intervals are not made to hold: it has no rows for that." in page
+    of_all = client.post("/models/mine/refit", json={"name": "of all"}).json()
+    assert any("not made to hold: those of the model before were" in each for each in of_all["warnings"])
+    assert client.delete(f"/models/{of_all['id']}").status_code == 204
+    again = client.post("/models/mine/refit", json={"name": "again", "holdout": 0.4}).json()
+    assert not any("made to hold" in each for each in again["warnings"])
+    assert client.delete(f"/models/{again['id']}").status_code == 204
 
     posterior = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
     assert posterior.law.recalibration is not None
@@ -72,6 +91,89 @@ def test_held_out_rows_make_intervals_hold(client, settings):
         assert each.aggregate(rows, num_draws=40).mean == posterior.aggregate(rows, num_draws=40).mean
 
 
+ASKED = {"level": [0.5, 0.9], "quantiles": [0.1]}
+FIGURES = ["mean", "sd", "lower_50", "upper_50", "lower_90", "upper_90", "quantile_10"]
+
+
+def sent(model):
+    return pickle.loads(pickle.dumps(model))
+
+
+def over_http(client, path, rows):
+    text = pd.DataFrame(rows).to_csv(index=False)
+    accept = {"Content-Type": "text/csv", "Accept": "text/csv"}
+    query = {"level": ASKED["level"], "quantiles": ASKED["quantiles"]}
+    response = client.post(path, params=query, content=text.encode(), headers=accept)
+    assert response.status_code == 200, response.text
+    return read_csv(io.BytesIO(response.content)).to_pandas()
+
+
+def imported(client, posterior):
+    headers = {"Content-Type": MEDIA_TYPE}
+    model = client.post("/models", content=posterior.to_bytes(), headers=headers).json()
+    return f"/models/{model['id']}/predict"
+
+
+FACES = {
+    "bytes": lambda p, rows, *_: Posterior.from_bytes(p.to_bytes()).predict(rows, **ASKED).columns(),
+    "pickle": lambda p, rows, *_: sent(p).predict(rows, **ASKED).columns(),
+    "scorer": lambda p, rows, *_: sent(Scorer(p, **ASKED))(rows),
+    "scorer of a file": lambda p, rows, _, file: sent(Scorer(file, shared=True, **ASKED))(pd.DataFrame(rows)),
+    "HTTP": lambda p, rows, client, _: over_http(client, imported(client, p), rows),
+}
+
+
+@only("sqlite")
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize(
+    "kind", ["gaussian+recalibrated+calibrated", "gaussian+yeo-johnson+forest+recalibrated"]
+)
+def test_every_face_answers_the_same(client, tmp_path, kind, face):
+    """Whatever way a recalibrated model is read and asked, figures are the same bits."""
+    posterior, rows = kinds.fitted(kind), kinds.Kind(kind).new
+    posterior.save(tmp_path / "model.bart")
+    before = copy(posterior)
+    before.law = posterior.law.before_recalibration
+    expected, plain = (each.predict(rows, **ASKED).columns() for each in (posterior, before))
+    answer = FACES[face](posterior, rows, client, tmp_path / "model.bart")
+    for name in FIGURES:
+        np.testing.assert_array_equal(np.asarray(answer[name]), expected[name])
+        assert np.all(expected[name] != plain[name])
+
+
+@only("sqlite")
+def test_models_of_groups_are_recalibrated_each_by_its_rows(client, settings, database, tmp_path):
+    """Those of `fit_many` are fits to their rows alone; their scorer and a service's set answer by them."""
+    table = pd.read_csv(io.StringIO(rows_of(400))).assign(shop=np.arange(400) % 2)
+    given = SMALL | {"noise": "constant", "transform": "none", "seed": 3}
+    asked = {"calibrate": "holdout", "holdout": 0.5, "progress": False} | given
+    folder = tmp_path / "shops"
+    models = fit_many(table, by="shop", target="y", folder=folder, executor=PicklingExecutor(), **asked)
+    new = pd.DataFrame({"size": [0.2, 0.9], "kind": [0.3, 0.1], "shop": [0, 1]})
+    routed = sent(Scorer(folder, **ASKED))(new)
+    for shop in (0, 1):
+        own, row = table[table.shop == shop].drop(columns="shop"), new[new.shop == shop].drop(columns="shop")
+        alone = fit_here(own.drop(columns="y"), own.y, **asked)
+        assert models[shop].law.recalibration is not None
+        assert models[shop].to_bytes() == alone.to_bytes()
+        for name, values in alone.predict(row, **ASKED).columns().items():
+            if name in FIGURES:
+                np.testing.assert_array_equal(routed[name][new.shop == shop], values)
+    dataset = post_csv(client, table.to_csv(index=False)).json()
+    body = {"dataset_id": dataset["id"], "target": "y", "by": "shop", "holdout": 0.5} | given
+    made = client.post("/model-sets", json=body).json()
+    while making.run_due(database.engine, settings):
+        run_units(settings)
+    answer = over_http(client, f"/model-sets/{made['id']}/predict", new)
+    for model in client.get(f"/model-sets/{made['id']}/models").json()["items"]:
+        posterior = Posterior.from_bytes(client.get(f"/models/{model['model_id']}/file").content)
+        assert posterior.law.recalibration is not None
+        here = new.shop == int(model["group"][0])
+        for name, values in posterior.predict(new[here].drop(columns="shop"), **ASKED).columns().items():
+            if name in FIGURES:
+                np.testing.assert_array_equal(answer[name][here], values)
+
+
 def test_of_many_held_out_rows_half_judge(client, settings):
     """They say how many are inside, and count once."""
     model = fit(client, settings, 2_100)
@@ -106,7 +208,7 @@ def test_of_many_held_out_rows_half_judge(client, settings):
 @pytest.mark.slow
 def test_other_laws_stay_with_a_word(client, settings, more, reason):
     """A fit says that it is off, and why, where it isn't shown to hold."""
-    header, *lines = table(300).splitlines()
+    header, *lines = rows_of(300).splitlines()
     text = "\n".join([header + ",site,count", *(f"{each},{i % 2},{i % 5}" for i, each in enumerate(lines))])
     if "new_rows" in more or "groups" in more:
         text = "\n".join([header + ",site", *(f"{each},s{i % 40}" for i, each in enumerate(lines))])
