@@ -149,7 +149,7 @@ def refit_model(
 
     Without a `name` it gets that of the other, and predicts under it once it has succeeded; with `promote`,
     only if it is no worse than the model that the name means by then. `refit` of the model has the decision.
-    Intervals that held-out rows make hold are not made to hold in a fit to all rows, and its `warnings` say so.
+    Intervals that held-out rows make hold are not made to hold in a fit to all rows: its `warnings` say so.
     """
     promote = body.promote or (None if body.dataset_id is None else "auto")
 

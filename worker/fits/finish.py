@@ -173,15 +173,13 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
     if len(scored) == 0:
         return _HeldOut()
 
-    def beat() -> None:
-        _beat(watch)
+    def beat(step: str | None = None) -> None:
+        _beat(watch, step)
 
     parts = SplitRows(training, held, scored, plan, judged_by)
     asked = str(spec.settings.get("recalibrate", "auto"))
-    if asked == "auto":
-        _beat(watch, "recalibrating")
     served, judging, done = recalibrated(posterior, parts, asked, beat)
-    _beat(watch, "scoring")
+    beat("scoring")
     scores, by_row = _of_outcome(served, judging, beat)
     if done is not None:
         scores["recalibration"] = done
@@ -195,7 +193,7 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
         scores["joint"] = joint_scores(posterior.several, held, beat)
     table = warning = None
     if plan is not None and spec.settings.get("calibrate") == "holdout":
-        _beat(watch, "calibrating")
+        beat("calibrating")
         try:
             table = calibrate(posterior, training, held, plan, spec.subgroups, beat)
         except SettingsError as error:  # rows were counted before the fit, exact copies among them

@@ -74,7 +74,7 @@ def score(
 
 
 def recalibrated(
-    posterior: Posterior, parts: SplitRows, asked: str, beat: Callable[[], None]
+    posterior: Posterior, parts: SplitRows, asked: str, beat: Callable[..., None]
 ) -> tuple[Posterior, SplitRows, Json | None]:
     """Recalibrate the law of outcomes by held-out rows, half of them where there are many.
 
@@ -84,6 +84,7 @@ def recalibrated(
     rows = LabelledRows.of(posterior.law, parts.held)
     if asked != "auto" or rows.classes is not None:
         return posterior, parts, None
+    beat("recalibrating")
     plan = parts.plan
     declared = plan is not None and (plan.new_rows.groups or plan.new_rows.later) is not None
     by_rows = calibrating(len(rows.y))

@@ -142,8 +142,8 @@ def _not_made_to_hold(scores: Mapping[str, Any] | None, settings: Mapping[str, A
     if not rows or settings.get("recalibrate", "auto") != "auto":
         return ()
     return (
-        f"intervals are not made to hold: those of the model before were, by {counted(rows, 'held-out row')}, "
-        "and this fit holds out none; a fit with a holdout makes them hold",
+        f"intervals are not made to hold: those of the model before were, by "
+        f"{counted(rows, 'held-out row')}, and this fit holds out none; a fit with a holdout makes them hold",
     )
 
 

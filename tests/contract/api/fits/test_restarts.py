@@ -10,10 +10,10 @@ from app.client import Client
 from app.store.engine import session_scope
 from app.store.queue import claims, lifecycle, units
 from app.store.tables import Unit
+from tests.support import store_factories
 from tests.support.api_calls import places, post_csv, problem, table
 from tests.support.models.fitted_models import SMALL, fitted, run_units
 from tests.support.models.partial_chains import give_back, take_chains
-from tests.support.store_factories import claim
 from tests.support.waiting import eventually
 from worker.context import Context
 from worker.fits.fit_spec import prepare_problem, read_rows, read_spec
@@ -63,7 +63,7 @@ def test_what_the_data_choose_is_chosen_once(client, settings, database):
     """A chain that begins while another chooses waits for what that stores, and samples by it."""
     dataset = post_csv(client, table(400)).json()["id"]
     made = client.post("/models", json={"dataset_id": dataset, "target": "y"} | SMALL | {"num_draws": 5})
-    held = claim(database.engine, "another")
+    held = store_factories.claim(database.engine, "another")
     with session_scope(database.engine, read_only=True) as session:
         spec = read_spec(session, held.model_id)
         rows = read_rows(session, spec)
