@@ -153,8 +153,8 @@ ROLES: dict[str, Setting] = {
         sparing=True,
         form=_field(
             "Treatment",
-            "A column of 1 for rows that were treated, 0 for the others, of the names of several arms, or of "
-            "doses: how much that changes the outcome, and for whom, is learnt.",
+            "A medicine, a discount, a training: the model then also says by how much that changes the "
+            "outcome, and for whom. The column says whether a row had it, which of several, or how much.",
             kinds=("number", "boolean", "category"),
         ),
         noun="treatments",

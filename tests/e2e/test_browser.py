@@ -50,8 +50,14 @@ def test_from_an_empty_service_by_a_file_to_a_prediction(window):
     window.shoot("dataset")
 
     page.click(".buttons >> text=Fit a model")
+    window.shoot("new-model-target")
     page.select_option("#target", "mpg")
+    page.click("text=Continue")
     assert "Numbers from 9 to 46.6" in page.inner_text("#target-hint")
+    window.shoot("new-model-questions")
+    page.click("text=All settings")
+    page.wait_for_selector("#num_trees", state="attached")
+    assert page.input_value("#target") == "mpg"
     page.select_option("#family", "poisson")
     assert "Numbers" not in page.inner_text("#target-hint")
     page.select_option("#family", "auto")
@@ -132,6 +138,68 @@ def test_from_an_empty_service_by_a_file_to_a_prediction(window):
     window.until(lambda: page.query_selector("#selection table") is not None)  # the page looks by itself
     assert "weight" in page.inner_text("#selection table")
     window.shoot("selection")
+
+
+COUNT = """addEventListener('click', (event) => {  // of the mouse, over all pages
+    if (event.detail) sessionStorage.setItem("clicks", 1 + Number(sessionStorage.getItem("clicks")));
+}, true)"""
+
+
+@pytest.mark.slow
+def test_a_first_trusted_prediction_takes_six_clicks(window):
+    """From the start page: the file, its upload, what to predict, the start, and the prediction."""
+    page = window.page
+    page.add_init_script(COUNT)
+    window.go("/")
+    with page.expect_file_chooser() as chooser:
+        page.click("#file")
+    rows = b"".join(b"%d,%d.5\n" % (i % 9, 3 * (i % 9) + i % 4) for i in range(60))
+    chooser.value.set_files({"name": "first.csv", "mimeType": "text/csv", "buffer": b"x,y\n" + rows})
+    page.click("button:has-text('Upload')")
+    page.click("a:has-text('Predict y')")
+    page.wait_for_url("**target=y")
+    page.click("text=Start the fit")
+    page.wait_for_url("**/ui/models/mdl_*")
+    window.until(lambda: page.query_selector("section.verdict") is not None)
+    assert "interval coverage" in page.inner_text("main")
+    page.click(".tabs >> text=Predict")
+    page.click("form[method=get] button:has-text('Predict')")
+    assert 0 < float(page.inner_text(".answer")) < 30
+    assert page.evaluate("Number(sessionStorage.getItem('clicks'))") == 6
+
+
+@pytest.mark.slow
+def test_a_set_is_made_and_followed_in_the_browser(window):
+    """A suggestion is taken by its button; all settings keep the answers; the page lists the models."""
+    page = window.page
+    rows = [f"s{i // 15},{i % 7},{(i // 15 * 37) % 23 + i % 3}" for i in range(450)]
+    with Client(window.base) as client:
+        dataset = client.upload("\n".join(["shop,size,y", *rows, "closed,1,1"]).encode(), name="shops")
+    window.go(f"/ui/models/new?dataset={dataset.id}&target=y")
+    assert len(page.query_selector_all("input, select, textarea, button")) <= 40
+    page.click("text=Yes: test the model on such rows")
+    assert page.input_value("[name='new_rows.groups']") == "shop"
+    window.until(lambda: "Will you predict" not in page.inner_text("[data-alike]"))
+    window.shoot("new-model-suggestion")
+    page.select_option("[name='new_rows.groups']", "")
+    page.select_option("#by", "shop")
+    window.until(lambda: "31 models" in page.inner_text("[data-estimate]"))
+    page.click("text=All settings")
+    page.wait_for_selector("#num_trees", state="attached")
+    assert page.input_value("#by") == "shop"
+    page.click("summary:has-text('Method, trees and chains')")
+    for field, value in (("#num_trees", "2"), ("#num_draws", "4"), ("#num_chains", "1"), ("#holdout", "")):
+        page.fill(field, value)
+    page.click("text=Start the fit")
+    page.wait_for_url("**/ui/model-sets/set_*")
+    page.wait_for_selector("section:not([data-study]) > [data-progress]")  # it follows, and ends by itself
+    window.shoot("set")
+    page.click("text=See which, and why")
+    assert "closed" in page.inner_text("tbody")
+    assert "row" in page.inner_text("tbody")
+    window.go("/ui/model-sets")
+    window.lists_fit()
+    window.shoot("sets")
 
 
 def _fraction(page: Any) -> float:
@@ -316,6 +384,8 @@ def test_without_javascript_and_without_a_mouse(chromium, address):  # noqa: F81
     press("a:has-text('Fit a model')", "**/ui/models/new?*")
     to("#target")
     page.keyboard.type("y")
+    press("button:has-text('Continue')", "**target=y")
+    press("button:has-text('All settings')", "**/ui/models/settings")
     to("summary:has-text('Method, trees and chains')")
     page.keyboard.press("Enter")
     for field, keys in (("num_trees", "10"), ("num_draws", "40")):

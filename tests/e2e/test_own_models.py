@@ -166,5 +166,5 @@ def _check_served_part(client, address, folder, settings):
     assert "Constants by level" in client.model_card(model, "markdown")
     page = httpx.get(f"{address}/ui/models/{model.id}").text
     assert re.search(r"Constants by level</dt>\s*<dd>city", page), page
-    form = httpx.get(f"{address}/ui/models/new?dataset={dataset.id}&target=level").text
+    form = httpx.get(f"{address}/ui/models/new?dataset={dataset.id}&target=level&all=1").text
     assert "parts.level-constants" in form

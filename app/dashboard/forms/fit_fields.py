@@ -63,7 +63,7 @@ class FieldGroup:
     fields: tuple[FieldSpec, ...]
 
 
-def _section(title: str) -> tuple[FieldSpec, ...]:
+def _section(title: str, without: str = "") -> tuple[FieldSpec, ...]:
     return tuple(
         FieldSpec(
             name,
@@ -75,15 +75,16 @@ def _section(title: str) -> tuple[FieldSpec, ...]:
             form.kinds,
         )
         for name, setting in ALL_SETTINGS.items()
-        if (form := setting.form) is not None and form.section == title
+        if (form := setting.form) is not None and form.section == title and name != without
     )
 
 
+TREATMENT = next(field for field in _section(COLUMNS) if field.name == "treatment")  # asked at the start
 SHOWN = _section(SHOWN_SECTION)
-FOLDED = tuple(FieldGroup(title, about, _section(title)) for title, about in SECTIONS.items())
+FOLDED = tuple(FieldGroup(title, about, _section(title, TREATMENT.name)) for title, about in SECTIONS.items())
 OF_COLUMNS = {  # "column" or "names"
     field.name: field.kind
-    for field in (*SHOWN, *(each for group in FOLDED for each in group.fields))
+    for field in (TREATMENT, *SHOWN, *(each for group in FOLDED for each in group.fields))
     if field.kind in ("column", "names")
 }
 DIRECTIONS = {"monotone.increasing": "Rises with", "monotone.decreasing": "Falls with"}  # of two lists
@@ -127,6 +128,7 @@ def _fitted_as_number(column: Mapping[str, Any], profile: Mapping[str, Any]) -> 
 
 def every() -> Iterator[FieldSpec]:
     """Yield all fields."""
+    yield TREATMENT
     yield from SHOWN
     for group in FOLDED:
         yield from group.fields

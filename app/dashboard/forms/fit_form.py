@@ -1,7 +1,7 @@
 """Conversion of the new-model form to the body of `POST /models`."""
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from starlette.datastructures import FormData
@@ -11,18 +11,25 @@ from app.dashboard.forms.fields import text
 from app.dashboard.forms.fit_fields import FieldSpec
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits.fit_request import ModelRequest
-from app.services.fits.requests import FitRequest, subgroups_in
+from app.services.fits.requests import subgroups_in
 from app.web.errors import faults_of
 from sampler.host.settings import FIELD_LABELS
 
 KIND = "kind:"  # prefix of a field that overrides a column's kind
-PLAIN = ("name", "family", "method", "calibrate")  # fields of text or a choice
+PLAIN = ("name", "family", "method", "calibrate", "by")  # fields of text or a choice
 NEW_ROWS = ("groups", "later", "horizon", "gap")  # fields of the declaration of new rows
 LONGEST = 20  # longest whole number in characters
+B = TypeVar("B", bound=ModelRequest)
 
 
 def body_of(form: FormData) -> dict[str, Any]:
-    """Return the equivalent body for `POST /models`; raises InvalidRequestError for malformed numbers."""
+    """Return the equivalent body for `POST /models`, with `by` for a set of them.
+
+    Raises
+    ------
+    InvalidRequestError
+        A number is malformed, or all features were taken away.
+    """
     target, faults = text(form, "target") or "", list[Fault]()
     targets = [target, *(name for name in _names(form, "others") if name != target)]
     body: dict[str, Any] = {"dataset_id": text(form, "dataset_id") or ""}
@@ -40,10 +47,8 @@ def body_of(form: FormData) -> dict[str, Any]:
         body["new_rows"] = new_rows
     body |= _subgroups(form, faults)
     others = (body.get(name) for name, kind in fit_fields.OF_COLUMNS.items() if kind == "column")
-    taken = {*targets, *body.get("groups", ()), *others, new_rows.get("groups")}
-    body["features"] = [name for name in _names(form, "features") if name not in taken]
-    if not body["features"]:
-        faults.append(Fault("features", None, "choose at least one"))
+    taken = {*targets, *body.get("groups", ()), *others, new_rows.get("groups"), body.get("by")}
+    body |= _features(form, taken, faults)
     columns = {name.removeprefix(KIND): text(form, name) for name in form if name.startswith(KIND)}
     body |= {"columns": chosen} if (chosen := {name: kind for name, kind in columns.items() if kind}) else {}
     if holdout := _percent(text(form, "holdout"), faults):
@@ -66,6 +71,9 @@ def _new_rows(form: FormData, faults: list[Fault]) -> dict[str, Any]:
             given[field] = typed if field in ("groups", "later") else float(typed)
         except ValueError:
             faults.append(Fault(f"new_rows.{field}", None, f"{typed[:50]!r} is not a number"))
+    if "groups" in given and given["groups"] == given.get("later"):
+        both = f"{given['later']} can't say both of which group and of which time a row is: choose another"
+        faults.append(Fault("new_rows.later", None, both))
     return given
 
 
@@ -77,6 +85,15 @@ def _subgroups(form: FormData, faults: list[Fault]) -> dict[str, Any]:
         faults += error.errors
         return {}
     return {"subgroups": typed} if typed else {}
+
+
+def _features(form: FormData, taken: set[Any], faults: list[Fault]) -> dict[str, list[str]]:
+    """Return the ticked columns without another role; the questions alone leave the choice to the service."""
+    if names := [name for name in _names(form, "features") if name not in taken]:
+        return {"features": names}
+    if "all" in form:
+        faults.append(Fault("features", None, "choose at least one"))
+    return {}
 
 
 def _names(form: FormData, field: str) -> list[str]:
@@ -96,10 +113,10 @@ def _directions(form: FormData, faults: list[Fault]) -> dict[str, str]:
     return given
 
 
-def fit_request(body: dict[str, Any]) -> FitRequest:
+def request_of(kind: type[B], body: dict[str, Any]) -> B:
     """Convert to the service's request; raises InvalidRequestError as the API does."""
     try:
-        return ModelRequest.model_validate(body).fit_request()
+        return kind.model_validate(body)
     except ValidationError as error:
         raise InvalidRequestError(errors=faults_of(error.errors())) from None
 
@@ -111,9 +128,12 @@ def field_of(fault: Fault) -> str:
         "target",
         "features",
         "name",
+        "by",
         "subgroups",
         *(f"new_rows.{field}" for field in NEW_ROWS),
     }
+    if fault.field == "new_rows":
+        return "new_rows.groups"
     return next((name for name in (fault.field, fault.column) if name in known), None) or ""
 
 

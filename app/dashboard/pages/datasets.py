@@ -37,6 +37,7 @@ DIALECT = (
     ("decimal", "Decimal sign"),
     ("dates", "Order of dates"),
 )
+TARGETS = {"number", "boolean", "category"}  # kinds that a model may predict
 NAMED = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar", " ": "space"}
 MAX_SHOWN = 200  # columns per page
 ON_A_PAGE = 25
@@ -215,6 +216,7 @@ def _column_figures(column: dict[str, Any], profile: dict[str, Any], num_rows: i
         "median": (profile.get("quantiles") or {}).get("0.5"),
         "top": [(entry["value"], entry["count"] / max(num_rows, 1)) for entry in top],
         "constant": column["distinct"] == 1 and not column["missing"],
+        "target": column["distinct"] > 1 and column["kind"] in TARGETS,
         "all_different": column["distinct"] == num_rows > 1 and column["kind"] in {"text", "category"},
     }
 

@@ -23,9 +23,9 @@ function enliveForms() {
     });
   }
   for (const form of document.querySelectorAll("form[data-once]")) {
-    form.addEventListener("submit", () => {
-      for (const button of form.querySelectorAll("button")) button.disabled = true;
-    });
+    const disable = (all) => form.querySelectorAll("button").forEach((button) => { button.disabled = all; });
+    form.addEventListener("submit", () => setTimeout(disable, 0, true)); // the pressed button is sent too
+    addEventListener("pageshow", () => disable(false)); // back from where the form led
   }
   for (const button of document.querySelectorAll("[data-hide-when-alive]")) button.hidden = true;
   enliveSelects(document);
@@ -44,19 +44,19 @@ function enliveTarget(select) {
   function show(event) {
     const missing = Number(select.selectedOptions[0]?.dataset.missing ?? 0);
     line.hidden = !missing;
-    words.textContent = (family.value === "auto" && select.selectedOptions[0]?.dataset.fits) || unknown;
+    words.textContent = ((family?.value ?? "auto") === "auto" && select.selectedOptions[0]?.dataset.fits) || unknown;
     tick.disabled = !missing;
     if (event) tick.checked = true;
     line.querySelector("[data-missing-rows]").textContent = missing === 1 ? "1 row" : `${number(missing)} rows`;
-    const targets = [select.value, ...Array.from(others.selectedOptions, (option) => option.value)];
+    const targets = [select.value, ...Array.from(others?.selectedOptions ?? [], (option) => option.value)];
     for (const box of select.form.querySelectorAll('input[name="features"]')) {
       box.disabled = targets.includes(box.value) && box.value !== "";
       box.closest("label").classList.toggle("soft", box.disabled);
     }
   }
   select.addEventListener("change", show);
-  others.addEventListener("change", () => show());
-  family.addEventListener("change", () => show());
+  others?.addEventListener("change", () => show());
+  family?.addEventListener("change", () => show());
   show();
 }
 
@@ -65,6 +65,7 @@ function enliveEstimate(form) {
   const place = form.querySelector("[data-estimate]");
   let asked = 0;
   let soon = null;
+  const offer = () => form.querySelectorAll("[data-declare]").forEach((button) => { button.hidden = false; });
   async function ask() {
     if (!form.elements.namedItem("target").value) return;
     const number = ++asked;
@@ -72,14 +73,17 @@ function enliveEstimate(form) {
       const body = new URLSearchParams(new FormData(form));
       const answer = await fetch("/ui/models/estimate", { method: "POST", body, headers: { Accept: "text/html" } });
       if (number !== asked) return;
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       if (!answer.ok) {
-        place.textContent = "The form has an invalid field, so nothing can be estimated.";
+        const faults = Array.from(page.querySelectorAll(".wrong, .note.bad li"), (each) => each.textContent);
+        const why = page.querySelector("[role=alert] p") ?? page.querySelector(".lead");
+        place.textContent = `Not yet possible: ${faults.join("; ") || why.textContent}`;
         return;
       }
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       place.replaceChildren(...page.querySelector("[data-estimate]").childNodes);
       const alike = page.querySelector("[data-alike]");
       form.querySelector("[data-alike]").replaceChildren(...alike.childNodes);
+      offer();
       const codes = page.querySelectorAll(".snippets code");
       document.querySelectorAll(".snippets code").forEach((code, i) => { code.textContent = codes[i].textContent; });
     } catch { /* the next change asks again */ }
@@ -93,13 +97,12 @@ function enliveEstimate(form) {
     const { declare, value } = event.target.dataset;
     if (!declare) return;
     const field = form.elements.namedItem(declare);
-    const folded = field.closest("details");
-    if (folded) folded.open = true;
     field.value = value;
     field.focus();
     ask();
   });
-  ask();
+  offer();
+  if (!form.dataset.estimated) ask();
 }
 
 // The place of a chart is shaded until it is there; without it, its alternative text remains.

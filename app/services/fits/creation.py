@@ -232,6 +232,11 @@ def estimated(engine: Engine, owner: str, request: FitRequest, slots: int) -> Es
     `slots` chains run at once (0: there is no worker; one is assumed).
     """
     planned = _planned(engine, owner, request, slots)
+    return cost_of(planned, slots, _resemblances(engine, request, planned))
+
+
+def cost_of(planned: PlannedModel, slots: int, resemblances: Sequence[ResemblanceView] = ()) -> EstimateView:
+    """Return the estimated cost of a planned model."""
     cost = estimate(planned.spec, planned.dataset.num_rows, planned.coded_columns, slots=slots)
     most, limits = planned.most(slots), actor().limits
     memory, seconds = limits.fit_memory(), limits.fit_seconds
@@ -245,7 +250,7 @@ def estimated(engine: Engine, owner: str, request: FitRequest, slots: int) -> Es
         fits=(seconds is None or most.seconds <= seconds) and (memory is None or most.bytes <= memory),
         settings=planned.stored_settings,
         warnings=planned.choice.warnings,
-        resemblances=_resemblances(engine, request, planned),
+        resemblances=[*resemblances],
     )
 
 

@@ -93,7 +93,7 @@ def test_rows_without_a_target_are_left_out_by_a_ticked_box(browser, client, set
     """The refusal is one line with the rows, and brings a box that says how many it leaves out."""
     text = "y,size\n" + "".join(f"{'' if i % 10 == 3 else i % 7},{i}\n" for i in range(60))
     dataset = post_csv(client, text).json()
-    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}"))
+    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}&all=1"))
     assert "missing_target" not in {c["name"] for c in form.controls if "disabled" not in c}
     sent = (
         form.hidden

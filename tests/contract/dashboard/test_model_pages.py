@@ -22,7 +22,7 @@ pytestmark = only("sqlite")
 def test_a_model_is_made_by_the_form_and_a_second_click_makes_no_second(browser, client):
     """A form creates a model with its target, features and settings; sent twice it creates one."""
     dataset = post_csv(client, table(60)).json()
-    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}")).hidden
+    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}&all=1")).hidden
     form |= {"target": "y", "features": ["size", "y"], "holdout": "20", "num_trees": "10", "name": "mine"}
 
     first = browser.post("/ui/models", data=form)
@@ -40,7 +40,7 @@ def test_a_model_is_made_by_the_form_and_a_second_click_makes_no_second(browser,
 def test_what_a_fit_takes_is_estimated_before_it_starts(browser, client):
     """The form estimates time and memory, more for more draws, and starts nothing."""
     dataset = post_csv(client, table(60)).json()
-    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}")).hidden
+    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}&all=1")).hidden
     form |= {"target": "y", "features": "size", "num_draws": "250"}
 
     page = page_of(browser.post("/ui/models/estimate", data=form))
@@ -59,7 +59,7 @@ def test_what_a_fit_takes_is_estimated_before_it_starts(browser, client):
 def test_an_invalid_form_marks_its_fields_and_keeps_its_entries(browser, client):
     """An invalid form is a 422 that marks the field and keeps all entries."""
     dataset = post_csv(client, table(60)).json()
-    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}")).hidden
+    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}&all=1")).hidden
     form |= {"target": "y", "features": "size", "num_trees": "many", "name": "kept", "holdout": "95"}
 
     page = page_of(browser.post("/ui/models", data=form), 422)

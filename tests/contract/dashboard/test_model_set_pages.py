@@ -11,7 +11,9 @@ pytestmark = only("sqlite")
 
 def test_a_set_is_followed_searched_and_deleted_on_its_page(browser, client, settings, database):
     """The page has the set's progress and its models by group, state and page, and why others have none."""
-    assert "There are no sets yet" in browser.get("/ui/model-sets").text
+    empty = page_of(browser.get("/ui/model-sets"))
+    assert "There is no set yet" in empty.words
+    assert "/ui/models/new" in empty.links
     text = f"{table(60)}3,4,mauve,none\n"  # a group with a row is refused
     body = {"dataset_id": post_csv(client, text).json()["id"], "target": "y", "by": "colour", "name": "hues"}
     made = client.post("/model-sets", json=body | SMALL).json()

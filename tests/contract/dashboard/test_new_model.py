@@ -28,13 +28,13 @@ TREE_PRIOR = {*single.DEFAULTS, *single.CLASS_DEFAULTS, *single.ABSOLUTE}
 def form(browser, client):
     """Return the fields of the untouched form, with a target."""
     dataset = post_csv(client, table(60)).json()
-    hidden = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}")).hidden
+    hidden = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}&all=1")).hidden
     return hidden | {"target": "y", "features": ["size", "colour"]}
 
 
 def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
     """Every setting of `POST /models`, stop rule and prior has a field with a default and an explanation."""
-    page = page_of(browser.get(f"/ui/models/new?dataset={form['dataset_id']}"))
+    page = page_of(browser.get(f"/ui/models/new?dataset={form['dataset_id']}&all=1"))
 
     fields = {control["name"] for control in page.controls} | set(page.hidden)
     nested = {"prior", "stop", "columns", "search", "new_rows", "monotone", "parts"}
@@ -83,7 +83,7 @@ def test_the_form_says_what_it_will_fit(browser, client, values, family, words):
     """For each column, and for the chosen one without scripts; what it says is what "auto" chooses."""
     rows = "".join(f"{values[i % len(values)]},{i}\n" for i in range(30))
     dataset = post_csv(client, f"t,x\n{rows}").json()
-    at = f"/ui/models/new?dataset={dataset['id']}"
+    at = f"/ui/models/new?dataset={dataset['id']}&all=1"
     before, after = (browser.get(f"{at}{more}").text for more in ("", "&target=t"))
     (told,) = re.findall(r'<option value="t"[^>]* data-fits="([^"]+)"', before)
     assert words in unescape(told)
@@ -108,7 +108,7 @@ def test_what_few_need_is_folded(browser, form):
             for name in re.findall(r' name="([^"]+)"', inside)
         }
 
-    untouched = folded(browser.get(f"/ui/models/new?dataset={form['dataset_id']}").text)
+    untouched = folded(browser.get(f"/ui/models/new?dataset={form['dataset_id']}&all=1").text)
     assert not {"target", "family", "noise", "transform", "linear", "holdout"} & untouched.keys()
     hidden = {
         "weights",
@@ -294,22 +294,92 @@ def test_a_hurdle_is_offered_before_the_fit(browser, client):
     """A button of the form fills in the family where many outcomes are 0."""
     lines = [f"{(i * 7) % 19},{0 if i % 5 < 3 else (i * 37) % 83 + 1}" for i in range(100)]
     dataset = post_csv(client, "\n".join(["dose,y", *lines]) + "\n").json()["id"]
-    form = {"dataset_id": dataset, "target": "y", "features": "dose", "sent": "1", "once": "x"}
+    form = {"dataset_id": dataset, "target": "y", "features": "dose", "all": "1", "once": "x"}
     text = browser.post("/ui/models/estimate", data=form).text
     assert "60% of the rows are 0 exactly" in text
     assert 'data-declare="family" data-value="hurdle"' in text
     assert "data-declare" not in browser.post("/ui/models/estimate", data=form | {"family": "hurdle"}).text
 
 
-def test_subjects_are_asked_about(browser, client):
-    """The form asks where rows of one value resemble each other; a button fills in the column."""
-    lines = [f"s{i // 5},{(i * 7) % 19},{(i // 5 * 37) % 23 + (i * 5 % 7) / 9:.2f}" for i in range(200)]
-    dataset = post_csv(client, "\n".join(["subject,dose,y", *lines]) + "\n").json()["id"]
-    form = {"dataset_id": dataset, "target": "y", "features": "dose", "sent": "1", "once": "x"}
-    text = browser.post("/ui/models/estimate", data=form).text
-    assert "Will new rows have other values of subject?" in text
-    assert 'data-declare="new_rows.groups" data-value="subject"' in text
-    text = browser.post(
-        "/ui/models/estimate", data=form | {"new_rows.groups": "subject", "holdout": "20"}
-    ).text
-    assert "Will new rows" not in text
+SUBJECTS = "\n".join(
+    ["subject,day,dose,drug,y"]
+    + [
+        f"s{i // 5},2024-01-{i % 5 + 1:02d},{(i * 7) % 19},{i % 2},{(i // 5 * 37) % 23 + (i * 5 % 7) / 9:.2f}"
+        for i in range(200)
+    ]
+)
+
+
+@pytest.fixture
+def subjects(client):
+    """Return the id of a table whose rows of one subject resemble each other."""
+    return post_csv(client, SUBJECTS).json()["id"]
+
+
+def chosen(text):
+    """Return the chosen value of every field of choice."""
+    lists = re.findall(r'<select [^>]*name="([^"]+)"[^>]*>(.*?)</select>', text, re.DOTALL)
+    return {name: re.findall(r'<option value="([^"]*)"[^>]* selected', options) for name, options in lists}
+
+
+def test_two_steps_ask_four_questions_and_suggest_the_subject(browser, subjects):
+    """Few fields, without scripts; the second step says what the rows of the chosen target are like."""
+    first = page_of(browser.get(f"/ui/models/new?dataset={subjects}"))
+    assert [control["name"] for control in first.controls] == ["dataset", "target"]
+    step = browser.get(f"/ui/models/new?dataset={subjects}&target=y")
+    second = page_of(step)
+    asked = ["target", "missing_target", "new_rows.groups", "new_rows.later", "treatment", "by"]
+    assert [control["name"] for control in second.controls] == asked
+    assert len(second.controls) + len(second.hidden) + second.tags.count("button") <= 40
+    assert len(re.findall(r"[?]</(?:label|legend)>", step.text)) == 4
+    assert not second.words_of_programs()
+    assert "Will you predict for other values of subject?" in second.words
+    assert "About" in second.words
+    assert 'data-declare="new_rows.groups" data-value="subject"' in step.text
+    declared = second.hidden | {"target": "y", "new_rows.groups": "subject"}
+    assert "Will you predict for other" not in browser.post("/ui/models/estimate", data=declared).text
+    page_of(browser.get(f"/ui/models/new?dataset={subjects}&target=none"))
+
+
+def test_answers_become_the_settings_of_a_model_or_of_a_set(browser, client, subjects):
+    """New rows and treatment reach the model, which leaves its features to the service; `by` makes a set."""
+    sent = page_of(browser.get(f"/ui/models/new?dataset={subjects}&target=y")).hidden | {"target": "y"}
+    asked = {"new_rows.groups": "subject", "new_rows.later": "day", "treatment": "drug"}
+    page_of(browser.post("/ui/models", data=sent | asked))
+    (model,) = client.get("/models").json()["items"]
+    assert model["settings"]["new_rows"] == {"groups": "subject", "later": "day"}
+    assert model["settings"]["treatment"] == "drug"
+    assert model["settings"]["holdout"] == 0.2
+    assert {"subject", "drug", "y"}.isdisjoint(model["settings"]["features"])
+    by = sent | {"by": "drug", "once": "another"}
+    estimate = " ".join(page_of(browser.post("/ui/models/estimate", data=by)).words.split())
+    assert "2 models; the first takes about" in estimate
+    made = browser.post("/ui/models", data=by)
+    assert made.url == browser.post("/ui/models", data=by).url
+    assert "by a model for each drug" in page_of(made).words
+    (model_set,) = client.get("/model-sets").json()["items"]
+    assert (model_set["by"], model_set["groups"]) == (["drug"], 2)
+
+
+def test_nothing_entered_is_lost_between_the_steps(browser, subjects):
+    """All settings keep the answers, and so does a refusal, whose field is marked in either form."""
+    sent = page_of(browser.get(f"/ui/models/new?dataset={subjects}&target=y")).hidden | {"target": "y"}
+    sent |= {"new_rows.later": "day", "treatment": "drug", "by": "subject"}
+    answers = {name: [value] for name, value in sent.items() if name in ("target", "treatment", "by")}
+    full = browser.post("/ui/models/settings", data=sent)
+    assert "prior.k" in {control["name"] for control in page_of(full).controls}
+    for wrong, field, opens in (
+        ({"treatment": "y"}, "treatment", False),
+        ({"by": "y"}, "by", False),
+        ({"new_rows.later": "dose", "new_rows.groups": "dose"}, "new_rows", False),
+        ({"holdout": "95", "by": ""}, "holdout", True),
+        ({"all": "1", "features": "dose", "prior.k": "-1", "by": ""}, "prior.k", True),
+    ):
+        refused = browser.post("/ui/models", data=sent | wrong)
+        page = page_of(refused, 422)
+        marked = [control["name"] for control in page.controls if control.get("aria-invalid") == "true"]
+        assert [name.startswith(field) for name in marked] == [True], (wrong, marked)
+        assert ("prior.k" in {control["name"] for control in page.controls}) == opens
+        kept = {name: [value] for name, value in (sent | wrong).items() if name in answers and value}
+        assert chosen(refused.text) == chosen(refused.text) | kept
+    assert chosen(full.text) == chosen(full.text) | answers | {"new_rows.later": ["day"]}

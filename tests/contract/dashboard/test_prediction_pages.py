@@ -95,7 +95,7 @@ def test_noise_that_varies_goes_from_the_form_to_the_preview(browser, client, se
     y = x + rng.normal(size=120) * (0.02 + 2 * (x > 0.5))
     rows = "y,x\n" + "".join(f"{a:.4f},{b:.4f}\n" for a, b in zip(y, x, strict=True))
     dataset = post_csv(client, rows).json()
-    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}"))
+    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}&all=1"))
     (field,) = (control for control in form.controls if control["name"] == "noise")
     assert field["id"] == "noise"
     small = SMALL | {"num_draws": 100, "num_burnin": 200}

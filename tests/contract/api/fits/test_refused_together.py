@@ -94,7 +94,7 @@ def test_more_are_refused_over_http(client, dataset):
 
 def test_forms_and_commands_refuse_in_the_same_words(client, dataset, tmp_path):
     """The page keeps the sentence at its field, the command line prints it."""
-    hidden = page_of(client.get(f"/ui/models/new?dataset={dataset}")).hidden
+    hidden = page_of(client.get(f"/ui/models/new?dataset={dataset}&all=1")).hidden
     for names, asked, error in refused()[7::90]:
         body = body_of(asked)
         page = client.post("/ui/models", data=hidden | fields_of(body))
