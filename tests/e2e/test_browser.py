@@ -78,15 +78,15 @@ def test_from_an_empty_service_by_a_file_to_a_prediction(window):
     window.go(at)  # a reload in the middle continues at the current state
     window.until(lambda: page.query_selector("section.verdict") is not None)
     assert page.inner_text("[data-state]") == "succeeded"
-    assert "interval coverage" in page.inner_text("main")
-    assert window.pictures() == 4
+    assert "90% intervals" in page.inner_text("main")
+    assert window.pictures() == 1
     window.shoot("model")
 
     window.go("/ui/models")
     window.lists_fit()
     window.shoot("models")
     window.go(at)
-    for tab, pictures in (("Chains", 4), ("Features", 2), ("Effects", 3), ("What if", 0)):
+    for tab, pictures in (("Checks", 4), ("Chains", 4), ("Features", 2), ("Effects", 3), ("What if", 0)):
         page.click(f".tabs >> text={tab}")
         window.until(lambda tab=tab: page.inner_text(".tabs [aria-current]") == tab)
         window.until(lambda: page.query_selector("[data-part]") is None)
@@ -397,7 +397,7 @@ def test_without_javascript_and_without_a_mouse(chromium, address):  # noqa: F81
     press("button:has-text('Start the fit')", "**/ui/models/mdl_*")
 
     window.until(lambda: page.inner_text("[data-state]") == "succeeded")
-    assert "interval coverage" in page.inner_text("main")
+    assert "90% intervals" in page.inner_text("main")
     for image in page.locator("figure img").all():
         image.scroll_into_view_if_needed()
         assert image.bounding_box()["width"] > 200

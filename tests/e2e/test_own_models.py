@@ -164,7 +164,7 @@ def _check_served_part(client, address, folder, settings):
     low, high = client.predict(model, [{"x": 0.0, "city": "a"}, {"x": 0.0, "city": "c"}]).mean
     assert 4 < high - low < 6
     assert "Constants by level" in client.model_card(model, "markdown")
-    page = httpx.get(f"{address}/ui/models/{model.id}").text
+    page = httpx.get(f"{address}/ui/models/{model.id}/settings").text
     assert re.search(r"Constants by level</dt>\s*<dd>city", page), page
     form = httpx.get(f"{address}/ui/models/new?dataset={dataset.id}&target=level&all=1").text
     assert "parts.level-constants" in form

@@ -1,6 +1,6 @@
-"""Tabs of a model's page: chains, features and effects.
+"""Tabs of a model's page: checks, improvements and settings; chains, features and effects.
 
-The figures need a core for a moment, so they are computed behind the gate, as in the API.
+Figures of the latter need a core for a moment, so they are computed behind the gate, as in the API.
 """
 
 from itertools import product
@@ -13,7 +13,8 @@ from starlette.responses import Response
 
 from app.dashboard import render, snippets
 from app.dashboard.effects import if_any
-from app.dashboard.pages.models import Frame, framed_as, version_of
+from app.dashboard.forms import fit_fields
+from app.dashboard.pages.models import Continuation, Frame, framed_as, held_out_of, version_of
 from app.dashboard.pages.studies import newest_of
 from app.dashboard.studio import TheEffects, prepare_to_draw
 from app.services.access.keys import PREDICT, READ
@@ -23,8 +24,10 @@ from app.services.explanations.groups import GroupsQuery
 from app.services.explanations.guard import explain
 from app.services.explanations.importance import ImportanceQuery, InteractionsQuery
 from app.services.explanations.shap_values import ReasonsOfRows, reasons_of
+from app.services.fits import champions, events
+from app.services.outcomes import schedules
 from app.services.studies.stored import StudyView
-from app.web.dependencies import OutcomePredictor, Owner, TheGate
+from app.web.dependencies import OutcomePredictor, Owner, Reading, TheGate
 from app.web.scopes import GuardedRoute, needs
 from sampler.host.charts import chart_height, is_ordered, swarm_height
 
@@ -41,6 +44,69 @@ PARTS = {  # of the page of effects, with what they show
     "reasons": "what moves the prediction of each row",
 }
 MOST_GROUPS = 20  # in the table of intercepts: the largest and the smallest
+EVENTS = 50
+
+
+@router.get("/{model_id}/checks")
+@needs(READ)
+def checks(
+    request: Request,
+    session: Reading,
+    owner: Owner,
+    model_id: str,  # noqa: ARG001  the frame finds it
+    frame: Annotated[Frame, framed_as("checks")],
+) -> Response:
+    """Show how a model did on held-out rows: scores, intervals by quarters of the rows, charts."""
+    held_out = held_out_of(session, owner, frame["model"])
+    return render.render(request.scope, "model_checks.html", **frame, held_out=held_out)
+
+
+@router.get("/{model_id}/improve")
+@needs(READ)
+def improve(
+    request: Request,
+    session: Reading,
+    owner: Owner,
+    model_id: str,  # noqa: ARG001  the frame finds it
+    frame: Annotated[Frame, framed_as("improve")],
+    tuning: Annotated[StudyView | None, newest_of("tuning")],
+    calibration: Annotated[StudyView | None, newest_of("calibration")],
+) -> Response:
+    """Show what can make a model better: calibration, all rows, other settings, and fits by themselves."""
+    return render.render(
+        request.scope,
+        "model_improve.html",
+        **frame,
+        calibration=calibration,
+        tuning=tuning,
+        can_roll_back=champions.can_roll_back(session, owner, frame["model"]),
+        schedule=schedules.of_model(session, owner, frame["model"]),
+    )
+
+
+@router.get("/{model_id}/settings")
+@needs(READ)
+def settings_of(
+    request: Request,
+    session: Reading,
+    owner: Owner,
+    model_id: str,  # noqa: ARG001  the frame finds it
+    frame: Annotated[Frame, framed_as("settings")],
+    before: str | None = None,
+) -> Response:
+    """Show the settings of a model, its downloads, and its log, the newest event first."""
+    model = frame["model"]
+    log = events.back(session, owner, model.id, EVENTS, before)
+    return render.render(
+        request.scope,
+        "model_settings.html",
+        **frame,
+        facts=fit_fields.facts(model.settings),
+        events=log.items,
+        older=log.next_cursor,
+        looks_back=before is not None,
+        snippets=snippets.ask(request, f"/models/{model.id}", snippets.call("model", model.id)),
+    )
 
 
 @router.get("/{model_id}/chains")
@@ -52,6 +118,7 @@ async def chains(
     owner: Owner,
     model_id: str,
     frame: Annotated[Frame, framed_as("chains")],
+    continuation: Continuation,
 ) -> Response:
     """Show the convergence of the chains: traces, ranks, and diagnostics by draws, also during the fit."""
     model_id = frame["model"].id
@@ -74,6 +141,7 @@ async def chains(
         "model_chains.html",
         **frame,
         growth=growth,
+        continuation=continuation,
         weights=weights,
         topologies=(frame["model"].diagnostics or {}).get("topologies"),
         snippets=snippets.ask(request, path, call),

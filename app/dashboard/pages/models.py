@@ -9,7 +9,7 @@ from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from app.dashboard import comparison, formatting, render, snippets
+from app.dashboard import comparison, overview, render, snippets
 from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import SentForm, text
 from app.dashboard.pages.studies import newest_of
@@ -19,9 +19,8 @@ from app.services.access.keys import READ, TRAIN
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError, ServiceError
 from app.services.explanations import comparison as comparisons
 from app.services.explanations import diagnostics
-from app.services.fits import champions, creation, events, models, requests, restarts
+from app.services.fits import creation, models, requests, restarts
 from app.services.fits.models import ModelView
-from app.services.outcomes import schedules
 from app.services.predictions.csv_tables import to_csv
 from app.services.request_bodies import MAX_NAME
 from app.services.studies.stored import StudyView
@@ -53,7 +52,6 @@ ON_A_PAGE = 25
 SEARCHED = 500  # newest models that are searched and sorted
 MOST_COMPARED = 4
 MOST_LETTERS = 200  # longest text of a setting in a comparison
-EVENTS = 50
 UNTIL_CONVERGED = {"verdict": "converged"}
 
 
@@ -175,39 +173,54 @@ def refit(
     return render.see_other(f"/ui/models/{model.id}")
 
 
+def _continuation(
+    session: Reading, settings: TheSettings, owner: Owner, model_id: str
+) -> restarts.ExtensionView | ServiceError | None:
+    """Return the plan that continues a model until it has converged, or why there is none.
+
+    None for a model that has converged, or hasn't succeeded.
+    """
+    model = models.get(session, owner, model_id)
+    if model.state != "succeeded" or model.verdict in {None, "converged"}:
+        return None
+    slots = health.slots(session, settings)
+    try:
+        return restarts.plan_extension(session, owner, model.id, stop=UNTIL_CONVERGED, slots=slots)
+    except ServiceError as error:
+        return error
+
+
+Continuation = Annotated[restarts.ExtensionView | ServiceError | None, Depends(_continuation)]
+
+
 @router.get("/{model_id}")
 @needs(READ)
 def show(
     request: Request,
     session: Reading,
-    settings: TheSettings,
     owner: Owner,
     model_id: str,
-    tuning: Annotated[StudyView | None, newest_of("tuning")],
+    continuation: Continuation,
     calibration: Annotated[StudyView | None, newest_of("calibration")],
-    before: str | None = None,
     outcome: OutcomeInQuery = None,
 ) -> Response:
-    """Show a model: its progress, its verdict, and its scores on held-out rows."""
+    """Show a model: its progress, or how good it is, and the next step."""
     model = models.view(session, owner, model_id, outcome)
-    model_id = model.id
-    log = events.back(session, owner, model_id, EVENTS, before)
+    frame = framed(session, owner, model, "overview")
+    situation = overview.Situation(
+        model,
+        has_dataset=frame["dataset"] is not None,
+        calibrating=calibration is not None and calibration.state in ("queued", "running"),
+        continuation=continuation,
+    )
     return render.render(
         request.scope,
         "model.html",
-        **framed(session, owner, model, "overview"),
-        facts=fit_fields.facts(model.settings),
+        **frame,
         held_out=held_out_of(session, owner, model),
-        events=log.items,
-        older=log.next_cursor,
-        looks_back=before is not None,
-        error_advice=formatting.advice_on(model.error),
-        calibration=calibration,
-        tuning=tuning,
-        can_roll_back=champions.can_roll_back(session, owner, model),
-        schedule=schedules.of_model(session, owner, model),
-        continuation=_continuation(session, owner, model, health.slots(session, settings)),
-        snippets=snippets.ask(request, f"/models/{model_id}", snippets.call("model", model_id)),
+        standing=overview.standing(situation),
+        step=overview.next_step(situation),
+        snippets=snippets.ask(request, f"/models/{model.id}", snippets.call("model", model.id)),
     )
 
 
@@ -240,21 +253,6 @@ def version_of(model: models.ModelView) -> str:
     """Return the version of a model's draws, for the addresses of its charts."""
     version = f"{model.draws}-{model.finished_at or ''}"
     return "".join(letter for letter in version if letter.isalnum() or letter == "-")
-
-
-def _continuation(
-    session: Session, owner: str, model: models.ModelView, slots: int
-) -> restarts.ExtensionView | ServiceError | None:
-    """Return the plan that continues a model until it has converged, or why there is none.
-
-    None for a model that has converged, or hasn't succeeded.
-    """
-    if model.state != "succeeded" or model.verdict in {None, "converged"}:
-        return None
-    try:
-        return restarts.plan_extension(session, owner, model.id, stop=UNTIL_CONVERGED, slots=slots)
-    except ServiceError as error:
-        return error
 
 
 def held_out_of(session: Session, owner: str, model: models.ModelView) -> diagnostics.HeldOut | None:

@@ -25,7 +25,7 @@ router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=Gua
 def promote(_form: SentForm, session: Writing, owner: Owner, model_id: str) -> Response:
     """Let the model's name mean it, then return to it."""
     model = champions.promote(session, owner, model_id)
-    return render.see_other(f"/ui/models/{model.id}")
+    return render.see_other(f"/ui/models/{model.id}/improve#gate")
 
 
 @router.post("/{model_id}/rollback")
@@ -33,7 +33,7 @@ def promote(_form: SentForm, session: Writing, owner: Owner, model_id: str) -> R
 def roll_back(_form: SentForm, session: Writing, owner: Owner, model_id: str) -> Response:
     """Let the name mean the model before again, then show that."""
     model = champions.roll_back(session, owner, model_id)
-    return render.see_other(f"/ui/models/{model.id}")
+    return render.see_other(f"/ui/models/{model.id}/improve#gate")
 
 
 @router.post("/{model_id}/schedule")
@@ -45,7 +45,7 @@ def schedule(form: SentForm, session: Writing, owner: Owner, model_id: str) -> R
     if every is None and not on_alarm:
         with suppress(NotFoundError):
             schedules.delete(session, owner, model_id)
-        return render.see_other(f"/ui/models/{model_id}")
+        return render.see_other(f"/ui/models/{model_id}/improve#habit")
     try:
         asked = ScheduleBody.model_validate(
             {"every": every, "on_alarm": on_alarm, "promote": text(form, "promote") or "auto"}
@@ -53,4 +53,4 @@ def schedule(form: SentForm, session: Writing, owner: Owner, model_id: str) -> R
     except ValidationError as error:
         raise InvalidRequestError(errors=faults_of(error.errors())) from None
     schedules.put(session, owner, model_id, asked)
-    return render.see_other(f"/ui/models/{model_id}")
+    return render.see_other(f"/ui/models/{model_id}/improve#habit")

@@ -1,4 +1,4 @@
-"""Studies of a model: selection of features on their page; tuning and calibration on the overview."""
+"""Studies of a model: selection of features on their page; tuning and calibration on that of improvements."""
 
 from typing import Annotated, Any
 
@@ -20,7 +20,11 @@ from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings
 from app.web.scopes import GuardedRoute, needs
 
 router = APIRouter(prefix="/ui", include_in_schema=False, route_class=GuardedRoute)
-PLACES = {"selection": "/features#selection", "tuning": "#tuning", "calibration": "#calibrate"}
+PLACES = {
+    "selection": "/features#selection",
+    "tuning": "/improve#tuning",
+    "calibration": "/improve#calibrate",
+}
 
 
 def newest_of(kind: str) -> Any:

@@ -74,21 +74,11 @@ function enliveModel(panel) {
   const redraw = charts && redrawn(charts);
   const tag = document.querySelector("[data-state]");
   let told = -1;
-  let phase = heading.textContent;
-  // What happened so far, when a new phase begins.
-  async function refreshLog() {
-    try {
-      const page = new DOMParser().parseFromString(await (await fetch(location.href)).text(), "text/html");
-      document.getElementById("log").replaceChildren(...page.getElementById("log").childNodes);
-    } catch { /* the next phase asks again */ }
-  }
   follow(panel.dataset.live, (now) => {
     say("fraction", percent(now.fraction));
     say("rate", number(now.iterations_per_second, 3));
     say("eta", duration(now.eta_seconds));
     if (now.state === "running") heading.textContent = headings[now.step ?? now.phase] ?? "Starting";
-    if (heading.textContent !== phase) refreshLog();
-    phase = heading.textContent;
     redraw?.(now);
     tag.className = `tag ${now.state}`;
     tag.textContent = now.state;

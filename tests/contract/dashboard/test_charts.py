@@ -207,6 +207,8 @@ def test_two_classes_have_their_own_pictures(browser, client, settings):
     words = " ".join(re.sub(r"<[^>]*>", " ", page.text).split())
     assert f"Area under the ROC curve {formatting.number(area['value'], 3)}" in words
     assert "always naming the most frequent class" in words
+    page = page_of(browser.get(f"/ui/models/{model['id']}/checks"))
+    words = " ".join(re.sub(r"<[^>]*>", " ", page.text).split())
     half = next(each for each in model["holdout"]["confusion_by_threshold"] if each["threshold"] == 0.5)
     kinds = ("true_positives", "false_positives", "false_negatives", "true_negatives")
     assert " ".join(["50%", *(str(half[kind]) for kind in kinds)]) in words

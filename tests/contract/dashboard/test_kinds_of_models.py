@@ -17,6 +17,7 @@ from app.services.predictions.csv_tables import to_csv
 from app.store.engine import session_scope
 from app.store.queue import units
 from tests.support.api_calls import post_csv, table
+from tests.support.browser import chromium, needs_chromium, watched  # noqa: F401  a fixture
 from tests.support.databases import only
 from tests.support.html_page import Page, checked_svg, page_of
 from tests.support.models.fitted_models import SMALL, fitted, run_units
@@ -42,6 +43,34 @@ FITTED = (
     "gaussian+subgroups",
     "gaussian+dose",
 )
+# Overviews that are measured: a kind of model and how it is made, by what new rows are or by its state.
+HELD_OUT = {"holdout": 0.3}
+OVERVIEWS: dict[str, tuple[str, dict[str, Any]]] = {
+    "numbers": ("gaussian", HELD_OUT),
+    "unchecked": ("gaussian", {}),
+    "two classes": ("probit", HELD_OUT),
+    "classes": ("categorical", HELD_OUT),
+    "ordered": ("ordinal", HELD_OUT),
+    "counts": ("poisson+exposure", HELD_OUT),
+    "counts with zeros": ("zero-inflated-poisson+exposure", HELD_OUT),
+    "point mass": ("hurdle", HELD_OUT),
+    "events": ("gaussian+event", HELD_OUT),
+    "limits": ("gaussian+limits", HELD_OUT),
+    "treatment": ("gaussian+treatment", HELD_OUT),
+    "arms": ("poisson+arms", HELD_OUT),
+    "several outcomes": ("several-with-class", HELD_OUT),
+    "groups": ("gaussian+groups", HELD_OUT),
+    "other groups": ("gaussian+groups", HELD_OUT | {"new_rows": {"groups": "site"}}),
+    "later rows": ("gaussian", HELD_OUT | {"new_rows": {"later": "last"}}),
+    "calibrated": ("gaussian+subgroups", {}),
+    "one tree": ("gaussian+bcart", HELD_OUT),
+}
+CHARTED = ("calibrated", "withheld")  # with held-out rows too
+OVERVIEWS_SLOW = (
+    *("numbers", "classes", "counts", "ordered", "events", "treatment", "several outcomes", "groups"),
+    *("later rows", "running"),
+)
+MOST_WORDS, MOST_PIXELS = 350, {1280: 1800, 390: 3000}  # of an overview, by the width of the window
 STATES = ("withheld", "of a set", "queued", "running", "cancelled early", "cancelled", "failed")
 
 
@@ -53,8 +82,8 @@ def imported(client: httpx.Client, name: str) -> str:
     return answer.json()["id"]
 
 
-def fitted_here(client: httpx.Client, settings, name: str) -> str:
-    """Fit a model of a kind by the service."""
+def fitted_here(client: httpx.Client, settings, name: str, **more) -> str:
+    """Fit a model of a kind by the service, with more settings than the kind has."""
     kind = Kind(name)
     outcomes = kind.y if isinstance(kind.y, dict) else {"outcome": kind.y}
     body = {key: key if isinstance(value, np.ndarray) else value for key, value in kind.arguments.items()}
@@ -67,7 +96,7 @@ def fitted_here(client: httpx.Client, settings, name: str) -> str:
     features = [each for each in ("first", "kind", "last", "share") if each in kind.trained_on]
     text = to_csv(pa.table({column: _cells(values) for column, values in sent.items()}))
     target = list(outcomes) if kind.family.startswith(SEVERAL) else "outcome"
-    return fitted(client, settings, text=text, **body, target=target, features=features)["id"]
+    return fitted(client, settings, text=text, **body, target=target, features=features, **more)["id"]
 
 
 def _cells(values: np.ndarray) -> list[Any]:
@@ -161,7 +190,7 @@ def check(pages: dict[str, Page], *, has_treatment: bool, name: str = "") -> Non
     told = {address: words for address, page in pages.items() if (words := page.words_of_programs())}
     assert not told
     found = {address.partition("?")[0].rpartition("/")[2] for address in pages}
-    assert found >= {"chains", "features", "effects", "what-if", "outcomes", "predict"}
+    assert found >= {"chains", "features", "effects", "what-if", "outcomes", "predict", "improve", "settings"}
     assert ("treatment" in found) == has_treatment
     if "groups" in name:
         assert not has_treatment or "treatment?by=site" in {each.rpartition("/")[2] for each in pages}
@@ -193,3 +222,35 @@ def test_pages_of_a_model_in_any_state(browser, client, settings, database, stat
     check(
         every_page_of(browser, in_state(client, settings, database, state)), has_treatment=state == "of a set"
     )
+
+
+@needs_chromium
+@pytest.mark.parametrize("name", by_tier((*OVERVIEWS, "imported", *STATES), slow=OVERVIEWS_SLOW))
+def test_an_overview_is_short_and_has_one_next_step(
+    chromium,  # noqa: F811  the fixture of that name
+    client,
+    settings,
+    database,
+    name,
+):
+    """A page of any kind or state has few words, fits two screens, and offers one thing to do next."""
+    if name in OVERVIEWS:
+        kind, more = OVERVIEWS[name]
+        model = fitted_here(client, settings, kind, **more)
+    else:
+        model = (
+            imported(client, "gaussian") if name == "imported" else in_state(client, settings, database, name)
+        )
+    for window in watched(chromium, str(client.base_url).rstrip("/")):
+        window.go(OF_A_MODEL.format(model_id=model))
+        for width, most in MOST_PIXELS.items():
+            window.page.set_viewport_size({"width": width, "height": 900})
+            pictures = window.pictures()
+            assert window.page.evaluate("document.documentElement.scrollHeight") <= most
+            window.fits()
+        assert len(window.page.inner_text("body").split()) <= MOST_WORDS
+        is_open = name in ("queued", "running")
+        has_rows = name in CHARTED or "holdout" in OVERVIEWS.get(name, ("", {}))[1]
+        assert pictures == (2 if name == "running" else has_rows)
+        assert window.page.locator("#next").count() == (not is_open)
+        assert window.page.locator(".primary").count() == (not is_open)

@@ -107,12 +107,8 @@ def test_a_model_that_has_not_converged_is_continued_by_one_button(browser, clie
     assert model["use"]["text"] in page.words
     assert re.search(r"Continue until converged \(about \d+ s\)", page.words)
     assert "num_draws=" not in page.words, "no advice that the page doesn't offer"
-    use, good, agree, figures = (
-        page.words.index(words)
-        for words in ("What can be used", "How good it is", "don't agree", "R-hat of f")
-    )
-    assert use < good < agree < figures
-    assert "Unknown: no rows were held out" in page.words
+    assert "Not usable yet: the chains disagree" in page.words
+    assert "R-hat of f" in page_of(browser.get(f"{at}/chains")).words
     page = page_of(browser.post(f"{at}/extend", data={"until": "converged"}))
     assert "Waiting for a worker" in page.words
     stop = client.get(f"/models/{model['id']}").json()["settings"]["stop"]
@@ -166,14 +162,14 @@ def test_what_the_data_chose_is_told(browser, client, settings):
     assert (model["settings"]["linear"], model["settings"]["noise"]) == ("auto", "auto")
     assert model["diagnostics"]["chosen"] == {"noise": "constant", "transform": "none", "linear": True}
     assert "noise_choice" not in model["diagnostics"]
-    words = page_of(browser.get(f"/ui/models/{model['id']}")).words
+    words = page_of(browser.get(f"/ui/models/{model['id']}/settings")).words
     assert re.search(r"Chosen by the data\s*noise constant, transform none, linear yes", words)
 
 
 def test_held_out_rows_and_the_model_are_downloads(browser, client, settings):
-    """The overview links to both, by the address of the model."""
+    """The settings link to both, by the address of the model."""
     model = fitted(client, settings, holdout=0.25)
-    page = page_of(browser.get(f"/ui/models/{model['id']}"))
+    page = page_of(browser.get(f"/ui/models/{model['id']}/settings"))
 
     (rows,) = (link for link in page.links if link.endswith("held-out.csv"))
     lines = browser.get(rows).text.splitlines()
@@ -220,7 +216,7 @@ def test_a_model_with_a_holdout_is_fitted_to_all_rows_by_a_button(browser, clien
     Settings stored only where they differ from none (transform, linear) are those of the old one too.
     """
     model = fitted(client, settings, name="mine", holdout=0.25, stop={"max_rhat": 9.0}, prior={"k": 3})
-    assert "Fit on all rows" in page_of(browser.get(f"/ui/models/{model['id']}")).words
+    assert "Fit on all rows" in page_of(browser.get(f"/ui/models/{model['id']}/improve")).words
 
     response = browser.post(f"/ui/models/{model['id']}/refit")
     by_api = client.post(f"/models/{model['id']}/refit", json={"name": "other"})
@@ -280,10 +276,10 @@ def test_the_pages_of_a_model_of_one_feature(browser, client, settings):
     text = "y,x\n" + "".join(f"{'' if row % 9 == 4 else row / 7},{row}\n" for row in range(50))
     model = fitted(client, settings, text=text, missing_target="leave_out")
 
-    overview = page_of(browser.get(f"/ui/models/{model['id']}")).words
+    told = page_of(browser.get(f"/ui/models/{model['id']}/settings")).words
     pairs = page_of(browser.get(f"/ui/models/{model['id']}/features?pairs=true")).words
 
-    assert "left out of the fit" in overview
-    assert "leave_out" not in overview
+    assert "left out of the fit" in told
+    assert "leave_out" not in told
     assert "the model has a single feature" in pairs
     problem(client.get(f"/models/{model['id']}/interactions"), 422)

@@ -180,7 +180,7 @@ def test_a_column_of_groups_is_no_feature(browser, client, form):
     (model,) = client.get("/models").json()["items"]
     assert model["settings"]["groups"] == ["colour"]
     assert model["settings"]["features"] == ["size"]
-    page = page_of(browser.get(f"/ui/models/{model['id']}"))
+    page = page_of(browser.get(f"/ui/models/{model['id']}/settings"))
     assert "Groupscolour" in page.words
     both = page_of(browser.post("/ui/models", data=form | {"groups": ["y"], "once": "another"}), 422)
     assert "is the target already" in both.words

@@ -24,7 +24,7 @@ def test_outcomes_are_shown_by_week_and_lead_on(browser, client, settings):
     assert "bartserve outcomes report mine" in empty.words
     assert "Recalibrate" not in empty.words
     assert "intervals can follow the outcomes by themselves, each week" in empty.words
-    assert f"/ui/models/{model['id']}#calibrate" in empty.links
+    assert f"/ui/models/{model['id']}/improve#calibrate" in empty.links
     page_of(browser.get(f"/ui/models/{model['id']}/charts/outcomes.svg"), 404)
     body = {"rows": outcomes(60, shift=2.0), "key": "id"}
     report = client.post("/models/mine/outcomes", json=body).json()

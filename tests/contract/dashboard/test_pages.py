@@ -76,10 +76,10 @@ def test_the_log_is_paged_from_the_newest_event_to_the_first(browser, client, da
     """A long log is paged from the newest event to the model's creation, each event once."""
     dataset = post_csv(client, table(60)).json()
     body = {"dataset_id": dataset["id"], "target": "y"} | SMALL
-    at = f"/ui/models/{client.post('/models', json=body).json()['id']}"
+    at = f"/ui/models/{client.post('/models', json=body).json()['id']}/settings"
     with session_scope(database.engine) as session:
         for number in range(120):
-            events.append(session, at.rpartition("/")[2], "resumed", {"number": number})
+            events.append(session, at.split("/")[3], "resumed", {"number": number})
 
     entries, path = [], at
     while path:

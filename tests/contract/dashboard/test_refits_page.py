@@ -15,9 +15,9 @@ def test_champion_and_challenger_are_shown_side_by_side(browser, client, setting
     body = {"dataset_id": dataset, "promote": "always", "holdout": 0.4}
     new = client.post("/models/mine/refit", json=body).json()
     path = f"/ui/models/{new['id']}"
-    assert "The name moves to it in any case." in page_of(browser.get(path)).words
+    assert "The name moves to it in any case." in page_of(browser.get(f"{path}/improve")).words
     run_units(settings)
-    page = page_of(browser.get(path))
+    page = page_of(browser.get(f"{path}/improve"))
     refit = client.get(f"/models/{new['id']}").json()["refit"]
     assert refit["text"] in page.words
     assert "Champion" in page.words
@@ -29,7 +29,7 @@ def test_champion_and_challenger_are_shown_side_by_side(browser, client, setting
     before = page_of(browser.post(f"{path}/rollback", data=page.hidden))
     assert f"/ui/models/{old['id']}/rollback" not in [form["action"] for form in before.forms]
     assert client.get(path.removeprefix("/ui")).json()["withheld"]
-    page = page_of(browser.get(path))
+    page = page_of(browser.get(f"{path}/improve"))
     browser.post(f"{path}/promote", data=page.hidden)
     assert not client.get(path.removeprefix("/ui")).json()["withheld"]
 

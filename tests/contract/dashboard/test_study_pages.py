@@ -65,7 +65,7 @@ def test_settings_are_compared_from_the_page(browser, client, settings):
     """Scores and choice are those of the study; a button fits with the choice and keeps all else."""
     model = fitted(client, settings, name="mine", holdout=0.2, seed=3)
     path = f"/ui/models/{model['id']}"
-    page = page_of(browser.get(path))
+    page = page_of(browser.get(f"{path}/improve"))
     assert "kinds of noise" in page.words
     wrong = page.hidden | {"candidates": "everything"}
     assert "model or prior" in page_of(browser.post(f"{path}/tune", data=wrong), 422).words
@@ -81,7 +81,7 @@ def test_settings_are_compared_from_the_page(browser, client, settings):
     study_id = client.post(f"/models/{model['id']}/studies", json=body).json()["id"]
     run_units(settings)
     tuning = client.get(f"/studies/{study_id}").json()["tuning"]
-    done = page_of(browser.get(path))
+    done = page_of(browser.get(f"{path}/improve"))
     words = done.words[done.words.index("Other settings") :]
     for trial in tuning["trials"]:
         assert in_words(trial["settings"]) in words
@@ -107,7 +107,7 @@ def test_a_model_is_calibrated_from_the_page(browser, client, settings):
     (study,) = client.get("/studies").json()["items"]
     assert "data-progress" in browser.get(f"/ui/studies/{study['id']}").text
     run_units(settings)
-    done = page_of(browser.get(path))
+    done = page_of(browser.get(f"{path}/improve"))
     for claim in client.get("/models/mine").json()["calibration"]["claims"]:
         assert (claim["text"] in done.words) == (claim["level"] == 0.9)
     assert not [form for form in done.forms if (form["action"] or "").endswith("/calibrate")]
@@ -130,11 +130,13 @@ def test_the_page_has_calibrated_sets_of_classes(browser, client, settings, labe
 def test_studies_that_a_model_cannot_have_are_not_offered(browser, client, settings):
     """A single tree has no grids of sums, and an imported model no rows."""
     tree = fitted(client, settings, method="bcart", num_trees=None)
-    actions = [form["action"] or "" for form in page_of(browser.get(f"/ui/models/{tree['id']}")).forms]
+    actions = [
+        form["action"] or "" for form in page_of(browser.get(f"/ui/models/{tree['id']}/improve")).forms
+    ]
     assert not [action for action in actions if action.endswith("/tune")]
     assert [action for action in actions if action.endswith("/calibrate")]
     file = client.get(f"/models/{tree['id']}/file").content
     headers = {"Content-Type": "application/vnd.bartserve.model"}
     imported = client.post("/models", content=file, headers=headers).json()["id"]
-    actions = [form["action"] or "" for form in page_of(browser.get(f"/ui/models/{imported}")).forms]
+    actions = [form["action"] or "" for form in page_of(browser.get(f"/ui/models/{imported}/improve")).forms]
     assert not [action for action in actions if action.endswith(("/tune", "/calibrate"))]

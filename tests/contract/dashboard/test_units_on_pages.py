@@ -18,9 +18,24 @@ CARS = Path(__file__).parents[3] / "examples" / "auto_mpg.csv"
 EXPONENT = re.compile(r"(?<![\w-])\d+(?:[.,]\d+)?e[+-]?\d+\b", re.IGNORECASE)
 OF_PROGRAMS = re.compile(r"\b[a-z]+_[a-z_]+\b|\bnull\b|\bNone\b|\bnan\b|\bTrue\b|\bFalse\b")
 # Sections with figures, by their headings, and what these are of: the outcome, its logarithm, or neither.
-OUTCOME = ("How good it is on", "chains", "Effect of ", "Difference of power", "power", "together")
+OUTCOME = (
+    "How good it is on",
+    "As tables",
+    "Predictions are usable",
+    "Effect of ",
+    "Difference of power",
+    "power",
+    "together",
+)
 LOGARITHM = ("Slopes of the linear part", "Groups: ", "Features that act together", "All features", "Why")
-NEITHER = ("Importance for prediction", "Shares of the split", "Convergence by", "Moves")
+NEITHER = (
+    "Predictive intervals",
+    "The chains don't agree",
+    "Importance for prediction",
+    "Shares of the split",
+    "Convergence by",
+    "Moves",
+)
 
 
 @pytest.fixture
@@ -72,6 +87,9 @@ def test_every_figure_is_in_the_outcome_s_unit_or_said_to_be_of_its_logarithm(br
     seen = dict.fromkeys([*LOGARITHM, *NEITHER, *OUTCOME], 0)
     tabs = (
         "",
+        "/checks",
+        "/improve",
+        "/settings",
         "/chains",
         "/features?pairs=true",
         "/effects?part=all&feature=weight",

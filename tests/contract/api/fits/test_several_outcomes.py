@@ -145,7 +145,7 @@ def test_held_out_rows_score_every_outcome_and_all_together(client, model):
             assert "outcome=b" in chart, chart
             assert client.get(unescape(chart)).status_code == 200, chart
     assert "for all at once" in client.get(f"/ui{path}/predict?{query}&outcome=b").text
-    assert "a, b together" in client.get(f"/ui{path}").text
+    assert "a, b together" in client.get(f"/ui{path}/checks").text
     assert client.get(f"/ui{path}/held-out.csv?outcome=b").status_code == 200
     assert client.get(f"/ui{path}?outcome=c").status_code == 422
 
@@ -329,7 +329,7 @@ def test_settings_are_tuned_by_the_joint_score(client, settings):
     for name in ("log_score", "rmse", "coverage", "behind"):
         expected = [getattr(trial, name) for trial in own.trials]
         np.testing.assert_allclose([trial[name] for trial in found["trials"]], expected, err_msg=name)
-    page = page_of(client.get(f"/ui/models/{model['id']}"))
+    page = page_of(client.get(f"/ui/models/{model['id']}/improve"))
     assert "of all outcomes together" in page.text
     client.post(f"/ui/studies/{study.json()['id']}/fit", data=page.hidden)
     run_units(settings)

@@ -87,7 +87,7 @@ def test_classes(client, settings):
     )
     for name in ("held-out", "calibration", "agreement"):
         assert client.get(f"/ui/models/{model['id']}/charts/{name}.svg").status_code == 200
-    page = client.get(f"/ui/models/{model['id']}").text
+    page = client.get(f"/ui/models/{model['id']}/checks").text
     assert "Probability of the actual class" in page
 
     answer = ask(client, model, quantiles=[0.5], mcse=True, rhat=True, samples=2)

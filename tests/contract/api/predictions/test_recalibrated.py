@@ -45,7 +45,7 @@ def test_held_out_rows_make_intervals_hold(client, settings):
     assert "recalibrated by 300 held-out rows" in held["recalibration"]["text"]
     assert held["intervals_verdict"]["verdict"] == model["use"]["intervals"] == "made_to_hold"
     assert held["coverage"] == []  # rows that calibrate are no evidence
-    page = client.get("/ui/models/mine").text
+    page = client.get("/ui/models/mine/checks").text + client.get("/ui/models/mine/improve").text
     assert held["recalibration"]["text"] in page
     assert "before the rows made them hold" in page
     assert "Its intervals are not made to hold: it has no rows for that." in page
