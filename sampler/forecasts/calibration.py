@@ -256,6 +256,16 @@ def repeats_of(fitted: Sequence[Fitted]) -> int:
     return max(1, round(PATHS / (len(fitted) * draws)))
 
 
+def origins_of(history: History) -> Longs:
+    """Return the positions of the last steps that rehearsals see; none where the history is too short."""
+    horizon = history.asked.horizon
+    newest = int(np.max(history.last))
+    typical = float(np.median((~np.isnan(history.y)).sum(axis=1)))
+    first = newest - max(int(np.ceil(NEWEST * typical)), horizon + FEWEST - 1)
+    origins = np.unique(np.round(np.linspace(first, newest - horizon, ORIGINS)).astype(int))
+    return origins if len(origins) >= FEWEST and first >= 1 else origins[:0]
+
+
 def rehearse(
     history: History, fit: Callable[[History], list[Fitted]], seed: int, num_threads: int | None
 ) -> Calibration:
@@ -264,12 +274,10 @@ def rehearse(
     Returns one without rehearsals where the history is too short.
     """
     horizon = history.asked.horizon
-    newest = int(np.max(history.last))
-    typical = float(np.median((~np.isnan(history.y)).sum(axis=1)))
-    first = newest - max(int(np.ceil(NEWEST * typical)), horizon + FEWEST - 1)
-    origins = np.unique(np.round(np.linspace(first, newest - horizon, ORIGINS)).astype(int))
-    if len(origins) < FEWEST or first < 1:
+    origins = origins_of(history)
+    if not len(origins):
         return Calibration.none()
+    first = int(origins[0])
     before = history.until(first)
     try:
         fitted = fit(before)

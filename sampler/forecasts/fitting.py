@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from sampler.array_types import Floats
 from sampler.data.rows import Rows
+from sampler.data.table import RawColumn, Table
 from sampler.definitions.forecast import FORECAST, Forecasting
 from sampler.errors import DataError, SettingsError, suggestion
 from sampler.families import FAMILIES
 from sampler.forecasts.calibration import rehearse
 from sampler.forecasts.forecaster import Forecaster
-from sampler.forecasts.history import History
+from sampler.forecasts.history import History, SeriesKey
 from sampler.forecasts.members import Member, members_of
 from sampler.forecasts.paths import Fitted
+from sampler.posterior.posterior import Posterior
 from sampler.preparation import prepare
 from sampler.running import run
 
@@ -41,14 +44,7 @@ def fit_forecaster(X: Any, y: Any, arguments: Mapping[str, Any]) -> Forecaster:
 
     """
     rows = Rows.read(X, y, {}, arguments["target_name"])
-    asked = Forecasting.read({name: arguments[name] for name in FORECAST}, rows.table.names)
-    if asked is None:
-        raise SettingsError("time is needed: name the column of times", field="time", code="not_accepted")
-    features = _features(rows, asked, arguments["features"])
-    history = History.read(rows.table, rows.outcome, asked, features)
-    _check_length(history)
-    chosen = {name: arguments[name] for name in PASSED if arguments[name] is not None}
-    settings = {**DEFAULTS, **chosen, "family": arguments["family"]}
+    history, settings = plan_forecaster(rows.table, rows.outcome, arguments)
     running = {"executor": arguments["executor"], "num_threads": arguments["num_threads"]}
     fitted = fit_members(history, settings, **running)
     calibration = rehearse(
@@ -60,6 +56,20 @@ def fit_forecaster(X: Any, y: Any, arguments: Mapping[str, Any]) -> Forecaster:
     return Forecaster(history, fitted, calibration, settings)
 
 
+def plan_forecaster(
+    table: Table, outcome: RawColumn, arguments: Mapping[str, Any]
+) -> tuple[History, dict[str, Any]]:
+    """Read the history of a fit and resolve its settings; raises as `fit_forecaster`."""
+    asked = Forecasting.read({name: arguments[name] for name in FORECAST}, table.names)
+    if asked is None:
+        raise SettingsError("time is needed: name the column of times", field="time", code="not_accepted")
+    features = _features(table.names, outcome.name, asked, arguments["features"])
+    history = History.read(table, outcome, asked, features)
+    _check_length(history)
+    chosen = {name: arguments[name] for name in PASSED if arguments[name] is not None}
+    return history, {**DEFAULTS, **chosen, "family": arguments["family"]}
+
+
 def fit_members(
     history: History,
     settings: Mapping[str, Any],
@@ -67,33 +77,71 @@ def fit_members(
     num_threads: int | None = None,
 ) -> list[Fitted]:
     """Fit the members of a history; raise DataError where none can be learnt."""
-    members = members_of(history)
-    family = str(settings["family"])
-    is_of_counts = family in FAMILIES and FAMILIES[family].target == "counts"
-    if is_of_counts:
-        members = [Member("none", "counts", members[0].lags, members[0].season)] if members else []
-    fitted = []
-    for number, member in enumerate(members):
-        scales = member.scales(history)
-        columns, z = member.training(history, scales)
-        if len(z) < 2 * member.lags or not columns or np.ptp(z) == 0:
-            continue
-        own: dict[str, Any] = {"family": "gaussian", "noise": "constant", "transform": "none"}
-        if member.scale == "counts":
-            own = {"family": family if is_of_counts else ZERO_INFLATED, "linear": None}
-        own |= {"seed": int(settings["seed"]) + number, "recalibrate": "off"}
-        kinds = dict.fromkeys({*member.columns(history.target)} & columns.keys(), "number")
-        problem = prepare(columns, z, **{**settings, **own}, columns=kinds)
-        posterior = run(problem, num_threads=num_threads, executor=executor)
-        named = dict(zip(history.keys, scales.tolist(), strict=True))
-        fitted.append(Fitted(member, posterior, named, 0.0))
-        if len(history.keys) > 1 and member.scale != "counts":
-            fitted[-1] = Fitted(member, posterior, named, _common(fitted[-1], history, scales))
-    if not fitted:
+    fitted = [
+        fit_member(history, settings, number, executor=executor, num_threads=num_threads)
+        for number in range(len(planned_members(history, settings)))
+    ]
+    return learnt(fitted)
+
+
+def learnt(fitted: Iterable[Fitted | None]) -> list[Fitted]:
+    """Return the members that could be fitted; raise DataError without any."""
+    able = [each for each in fitted if each is not None]
+    if not able:
         raise DataError(
             "there are too few steps, or outcomes are all equal: nothing can be learnt for forecasts"
         )
+    return able
+
+
+def planned_members(history: History, settings: Mapping[str, Any]) -> list[Member]:
+    """List the members of a history, of which some may have too few rows; of a family of counts one."""
+    members = members_of(history)
+    if members and _of_counts(settings):
+        return [Member("none", "counts", members[0].lags, members[0].season)]
+    return members
+
+
+def fit_member(history: History, settings: Mapping[str, Any], number: int, **running: Any) -> Fitted | None:
+    """Fit one of the planned members, run as `sampler.running.run` is told; None where rows are too few."""
+    member = planned_members(history, settings)[number]
+    scales = member.scales(history)
+    columns, z = member.training(history, scales)
+    if len(z) < 2 * member.lags or not columns or np.ptp(z) == 0:
+        return None
+    kinds = dict.fromkeys({*member.columns(history.target)} & columns.keys(), "number")
+    own = settings_of_member(settings, member) | {"seed": int(settings["seed"]) + number}
+    problem = prepare(columns, z, **{**settings, **own}, columns=kinds)
+    fitted = Fitted(member, run(problem, **running), _by_series(history, scales), 0.0)
+    if len(history.keys) > 1 and member.scale != "counts":
+        return replace(fitted, common=_common(fitted, history, scales))
     return fitted
+
+
+def settings_of_member(settings: Mapping[str, Any], member: Member) -> dict[str, Any]:
+    """Return the settings of a member's fit that are no choice."""
+    own: dict[str, Any] = {"family": "gaussian", "noise": "constant", "transform": "none"}
+    if member.scale == "counts":
+        own = {"family": settings["family"] if _of_counts(settings) else ZERO_INFLATED, "linear": None}
+    return own | {"recalibrate": "off"}
+
+
+def stored_member(
+    history: History, settings: Mapping[str, Any], number: int, model: bytes, common: float
+) -> Fitted:
+    """Make a member that was fitted to a history again of its model file."""
+    member = planned_members(history, settings)[number]
+    scales = _by_series(history, member.scales(history))
+    return Fitted(member, Posterior.from_bytes(model), scales, common)
+
+
+def _of_counts(settings: Mapping[str, Any]) -> bool:
+    family = str(settings["family"])
+    return family in FAMILIES and FAMILIES[family].target == "counts"
+
+
+def _by_series(history: History, scales: Floats) -> dict[SeriesKey, float]:
+    return dict(zip(history.keys, scales.tolist(), strict=True))
 
 
 def _common(fitted: Fitted, history: History, scales: Floats) -> float:
@@ -121,9 +169,9 @@ def _common(fitted: Fitted, history: History, scales: Floats) -> float:
     return float(np.clip(products / pairs, 0.0, MOST_COMMON)) if pairs else 0.0
 
 
-def _features(rows: Rows, asked: Forecasting, given: Any) -> list[str]:
+def _features(columns: Sequence[str], target: str, asked: Forecasting, given: Any) -> list[str]:
     """List the columns beside those of time and series, and the outcome."""
-    names = [name for name in rows.table.names if name not in (asked.time, *asked.series, rows.outcome.name)]
+    names = [name for name in columns if name not in (asked.time, *asked.series, target)]
     if given is None:
         return names
     for name in given:

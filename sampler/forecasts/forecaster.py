@@ -22,7 +22,7 @@ from sampler.forecasts.members import Member
 from sampler.forecasts.paths import Fitted, Start, sample_paths
 from sampler.forecasts.steps import Step, Times
 from sampler.posterior.posterior import Posterior
-from sampler.storage.forecast_file import read_forecaster, write_forecaster
+from sampler.storage.forecast_file import read_forecaster, with_models, write_forecaster
 
 DONORS = 10  # series of a fit, from which on new ones are forecast
 NAMED = 5  # series named in a message
@@ -319,6 +319,10 @@ class Forecaster:
 
     def to_bytes(self) -> bytes:
         """Encode the forecaster as a file; equal ones give equal bytes."""
+        return with_models(self.header_bytes(), [each.posterior.to_bytes() for each in self.fitted])
+
+    def header_bytes(self) -> bytes:
+        """Encode all but the members' models, which observing leaves as they are."""
         history, keys = self.history, [*self.fitted[0].scales]
         header = {
             "asked": history.asked.to_json(),
@@ -340,7 +344,7 @@ class Forecaster:
         scales = {f"scales {n}": np.array([*each.scales.values()]) for n, each in enumerate(self.fitted)}
         known = {f"known {name}": values for name, values in history.known.items()}
         arrays = {"y": history.y} | known | scales | self.calibration.arrays()
-        return write_forecaster(header, arrays, [each.posterior.to_bytes() for each in self.fitted])
+        return write_forecaster(header, arrays, [])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:

@@ -74,6 +74,12 @@ def read_forecaster(data: bytes) -> tuple[dict[str, Any], dict[str, Floats], lis
         raise PackedError(f"the file of the forecaster can't be read: {error}") from error
 
 
+def with_models(data: bytes, models: Sequence[bytes]) -> bytes:
+    """Return a file with the same header and arrays, and other models."""
+    header, arrays, _ = read_forecaster(data)
+    return write_forecaster(header, arrays, models)
+
+
 def is_forecaster(data: bytes) -> bool:
     """Tell whether a file is that of a forecaster, by its first bytes."""
     return data.startswith(MAGIC)
