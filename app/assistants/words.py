@@ -10,13 +10,11 @@ NAME = 80  # characters of a name or value of the data
 COLUMNS, LEVELS, WARNINGS, FEATURES, FAULTS = 40, 6, 5, 15, 10  # shown at most
 VERDICTS = {
     "converged": "converged: intervals can be used as they are",
-    "approximate": "nearly converged: read credible intervals and effects roughly",
+    "approximate": "nearly converged: read credible intervals roughly",
     "not_converged": "not converged: don't use intervals",
 }
 # Held-out rows judge intervals of new outcomes, whatever the chains say.
-COVERED = (
-    "not converged: don't use credible intervals or effects; held-out rows back predictive intervals alone"
-)
+COVERED = "not converged: don't use credible intervals; held-out rows back predictive intervals alone"
 INTERVALS = {
     "usable": "",
     "made_to_hold": "predictive intervals are made to hold by held-out rows, on average over rows",
@@ -76,12 +74,14 @@ def _column(column: dict[str, Any]) -> str:
 def verdict_words(verdict: str | None, use: dict[str, Any] | None) -> str:
     """Return in one line what intervals may be used for."""
     intervals = (use or {}).get("intervals", "unchecked")
+    effects = ((use or {}).get("effects") or {}).get("text", "")
+    verdict = ((use or {}).get("chains") or {}).get("verdict", verdict)  # what is without effects
     chains = VERDICTS.get(verdict or "", "no verdict yet: don't use intervals")
     if verdict == "not_converged":
-        return f"Verdict: {COVERED if intervals == 'usable' else chains}."
+        return f"Verdict: {COVERED if intervals == 'usable' else chains}. {effects}".strip()
     refused = [each["where"] for each in ((use or {}).get("held_out") or {}).get("refused", ())]
     said = f"don't use predictive intervals {' or '.join(refused)}" if refused else INTERVALS[intervals]
-    return "Verdict: " + "; ".join(filter(None, [chains, said])) + "."
+    return f"Verdict: {'; '.join(filter(None, [chains, said]))}. {effects}".strip()
 
 
 def _score_words(which: str, held: dict[str, Any]) -> str:

@@ -35,7 +35,9 @@ Examples
   bartserve aggregate cars ds_9f8a7b6c5d4e3f2a --by year --output totals.csv
 """
 
-OF_EFFECTS = ("mean", "lower", "upper", "population_lower", "population_upper", "positive", "rows")
+OF_EFFECTS = (
+    "mean", "lower", "upper", "population_lower", "population_upper", "positive", "rows", "use", "mcse"
+)  # fmt: skip
 # A help text; tests run its examples.
 EFFECTS = """Print what a model's treatment does: on average, in groups, and for whom it is larger.
 
@@ -211,7 +213,7 @@ def effects(
     if as_json:
         print_json(answer)
         return
-    for sentence in (*answer["of_dose"], answer["holds"], answer["hidden"]):
+    for sentence in (answer["use"]["text"], *answer["of_dose"], answer["holds"], answer["hidden"]):
         errors.print(sentence)
     if ratio := answer["ratio"]:
         ends = range_to_text(ratio["lower"], ratio["upper"])
@@ -241,7 +243,7 @@ def _averages(answer: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def _show_effects(answer: Mapping[str, Any]) -> None:
     title = f"{answer['difference']}, {answer['level']:.0%} intervals, model {answer['model_id']}"
     table = Table(title=title, title_justify="left")
-    for name in ("", "rows", "effect", "interval", "of the population", "above 0"):
+    for name in ("", "rows", "effect", "interval", "of the population", "above 0", "use"):
         table.add_column(name, justify="right")
     for name, each in _averages(answer).items():
         table.add_row(
@@ -251,6 +253,7 @@ def _show_effects(answer: Mapping[str, Any]) -> None:
             range_to_text(each["lower"], each["upper"]),
             range_to_text(each["population_lower"], each["population_upper"]),
             f"{each['positive']:.0%}",
+            each["use"].replace("_", " "),
         )
     out.print(table)
 

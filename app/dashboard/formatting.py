@@ -135,12 +135,12 @@ METHODS = {
 VERDICTS = {
     "converged": (
         "The chains agree",
-        "Independent chains give the same answer, precisely enough to read means, credible intervals and "
-        "effects as they are.",
+        "Independent chains give the same answer, precisely enough to read means and credible intervals as "
+        "they are.",
     ),
     "approximate": (
         "The chains nearly agree",
-        "Means, credible intervals and effects have some Monte Carlo error: differences of a tenth of an "
+        "Means and credible intervals have some Monte Carlo error: differences of a tenth of an "
         "interval's width may be noise.",
     ),
     "not_converged": (

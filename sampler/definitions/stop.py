@@ -41,20 +41,21 @@ STOP: dict[str, Setting] = {
     "max_rhat": Setting(
         "number",
         "stop",
-        "Largest R-hat of f at 95% of the reference rows, of sigma and of the log-likelihood.",
+        "Largest R-hat of f and of effects at 95% of the reference rows, of sigma and of the log-likelihood.",
         limits=(1, 10),
         ends="(]",
         form=FormField(
             "Until R-hat is at most",
             "When to stop",
             "no such rule",
-            "For f at 95% of the reference rows, sigma and the log-likelihood; 1 means agreement.",
+            "For f and effects at 95% of the reference rows, sigma, the log-likelihood; 1 means agreement.",
         ),
     ),
     "min_ess": Setting(
         "number",
         "stop",
-        "Smallest bulk and tail ESS of f at 95% of the reference rows, sigma and the log-likelihood.",
+        "Smallest bulk and tail ESS of f and of effects at 95% of the reference rows, sigma and the "
+        "log-likelihood.",
         limits=(0, 1e9),
         ends="(]",
         form=FormField(

@@ -49,6 +49,7 @@ from sampler.posterior.several.stored import least_settled, posterior_of, stored
 from sampler.posterior.untrusted import read_contents
 from sampler.posterior.verdict.agreement import LIMITS as AGREEMENT_LIMITS
 from sampler.posterior.verdict.agreement import SCALARS, times_to_converge
+from sampler.posterior.verdict.effects import EffectsUse, farthest
 from sampler.posterior.verdict.intervals import RefusedQuarter, judged_anew, made_to_hold
 from sampler.posterior.verdict.reasons import VERDICTS, ReasonCode, Verdict
 from sampler.posterior.verdict.summary import Precision
@@ -74,6 +75,7 @@ __all__ = [
     "ContrastEstimate",
     "Correlation",
     "EffectEstimate",
+    "EffectsUse",
     "Errors",
     "FeatureRows",
     "FigureOfSet",
@@ -112,6 +114,7 @@ __all__ = [
     "contrast_work",
     "distribution_work",
     "effects_work",
+    "farthest",
     "interactions_work",
     "joint_work",
     "judged_anew",

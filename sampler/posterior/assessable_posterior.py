@@ -47,7 +47,7 @@ class AssessablePosterior:
         return diagnose(self.law, max_points)
 
     def use(self, scores: Mapping[str, Any] | None = None) -> Use:
-        """Say what can be used: predictions, their intervals, credible intervals and effects.
+        """Say what can be used: predictions, their intervals, credible ones, effects of a treatment.
 
         Parameters
         ----------

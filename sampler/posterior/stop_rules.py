@@ -17,6 +17,8 @@ from sampler.posterior.posterior import Posterior
 from sampler.posterior.verdict.agreement import ROWS_SHARE
 from sampler.posterior.verdict.reasons import VERDICTS
 
+RHATS, SIZES = (("average_rhat", "rows_rhat"), ("average_ess", "rows_ess"))  # of effects
+
 
 @dataclass(frozen=True)
 class StopCheck:
@@ -54,7 +56,7 @@ def check_rules(posterior: Posterior, rules: Mapping[str, Any]) -> StopCheck:
         All draws so far.
     rules
         Any of `verdict` (the worst that is accepted), `max_rhat` and `min_ess`, of f at 95% of the reference
-        rows, of sigma and of the log-likelihood; None leaves a rule out.
+        rows, of sigma, of the log-likelihood and of effects; None leaves a rule out.
 
     Returns
     -------
@@ -64,6 +66,7 @@ def check_rules(posterior: Posterior, rules: Mapping[str, Any]) -> StopCheck:
     """
     summary = posterior.summary()
     of_scalars = [each["rhat"] for each in _scalars(posterior)]
+    of_scalars += [each for name, each in (summary.effects or {}).items() if name in RHATS]
     rhat = _largest(summary.f["rhat_p95"], of_scalars)
     ess = _ess(posterior) if rules.get("min_ess") is not None else None
     held = {
@@ -122,5 +125,6 @@ def _ess(posterior: Posterior) -> float | None:
     agreed = agreement(posterior.law, posterior.reference, posterior.num_draws)
     of_f = float(np.quantile(np.minimum(agreed.ess_bulk, agreed.ess_tail), 1 - ROWS_SHARE))
     of_scalars = [each[name] for each in _scalars(posterior) for name in ("ess_bulk", "ess_tail")]
+    of_scalars += [each for name, each in (posterior.summary().effects or {}).items() if name in SIZES]
     known = [value for value in of_scalars if value is not None]
     return min([of_f, *known]) if len(known) == len(of_scalars) else None

@@ -87,7 +87,7 @@ class DiagnosticsQuery(OutcomeQuestion):
         Diagnosis,
         "DiagnosticsView",
         "outcome model_id classes verdict reasons reason_codes advice precision chains draws sigma "
-        "log_likelihood f traces moves trees topologies groups",
+        "log_likelihood f traces moves trees topologies groups effects?",
         reason_codes=ReasonCodes,
         classes=list[str] | None,
     )

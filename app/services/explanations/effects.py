@@ -36,7 +36,7 @@ class EffectsBody(StrictBody, Question):
         "EffectsView",
         "model_id draws level difference arm against arms dose of_dose holds hidden of average treated "
         "untreated groups larger ratio spread tree overlap balance sensitivity mean lower upper positive "
-        "is_treated unsupported propensity warnings",
+        "is_treated unsupported propensity warnings use",
     )
 
     of: Literal["all", "treated", "untreated"] = Field(default="all", description="Which of the rows count.")

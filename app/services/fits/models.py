@@ -22,6 +22,7 @@ from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, M
 from sampler.host.posteriors import (
     AnotherFit,
     ChainAgreement,
+    EffectsUse,
     HeldOutIntervals,
     RefusedQuarter,
     Use,
@@ -156,7 +157,13 @@ schema_of(ChainAgreement, "ChainAgreementView", "verdict mean ends noise_share")
 schema_of(RefusedQuarter, "RefusedQuarterView", "code feature low high where rows observed")
 schema_of(HeldOutIntervals, "HeldOutIntervalsView", "verdict rows level inside lower upper refused")
 schema_of(AnotherFit, "AnotherFitView", "moves sds")
-schema_of(Use, "UseView", "predictions intervals credible chains held_out another_fit unit text")
+schema_of(
+    EffectsUse,
+    "EffectsUseView",
+    "average rows average_rhat? average_error? average_limit? average_ess? rows_rhat? rows_error? "
+    "rows_limit? rows_ess? text",
+)
+schema_of(Use, "UseView", "predictions intervals credible chains held_out another_fit unit text effects?")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from app.store.tables import CANCELLED, FAILED, SUCCEEDED, Model
 from sampler import SettingsError
 from sampler.host.fits import coded_columns, looks_seconds, next_look
 from sampler.host.fits import estimate_memory as estimate
-from sampler.host.posteriors import SCALARS, times_to_converge
+from sampler.host.posteriors import SCALARS, farthest, times_to_converge
 from sampler.host.settings import LIMITS, TIMES_DRAWS, check_extends
 from sampler.host.storage import with_counts
 
@@ -228,7 +228,8 @@ def _needed(model: Model) -> int:
     f = diagnostics.get("f") or {}
     chains = int(model.settings["num_chains"])
     rhats = {name: (diagnostics.get(name) or {}).get("rhat") for name in SCALARS}
-    times = times_to_converge(f.get("mcse_p95"), f.get("rhat_p95"), rhats, chains)
+    far = farthest(f.get("mcse_p95"), f.get("rhat_p95"), diagnostics.get("effects"))
+    times = times_to_converge(*far, rhats, chains)
     return round(times * int(model.settings["num_draws"]))
 
 

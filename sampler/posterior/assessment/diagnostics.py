@@ -92,6 +92,7 @@ def diagnose(
         trees=TreeSizes(_spread(law.leaf_counts.reshape(-1), weights), _spread(deep, weights)),
         topologies=summary.topologies,
         groups=groups or None,
+        effects=summary.effects,
     )
 
 

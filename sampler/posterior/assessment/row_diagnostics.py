@@ -15,6 +15,7 @@ from sampler.posterior.laws.law import Law
 from sampler.posterior.predicting import draw_outcomes
 from sampler.posterior.results.prediction import Errors, Prediction
 from sampler.posterior.verdict.agreement import FEWEST_DRAWS, Agreement
+from sampler.posterior.verdict.effects import worst
 from sampler.posterior.verdict.reasons import Reason, Verdict
 
 BLOCK_CELLS = 1 << 18  # draws times rows of a block: 2 MB for each of about ten arrays
@@ -130,7 +131,8 @@ def model_verdict(law: Law, num_draws: int) -> Verdict:
     """Return the verdict on the model after `num_draws` draws per chain."""
     if not is_known(num_draws):
         return "not_converged"
-    return verdict(law, agreement(law, law.draws.reference, num_draws), num_draws).verdict
+    of_f = verdict(law, agreement(law, law.draws.reference, num_draws), num_draws).verdict
+    return worst(of_f, *(each.verdict for each in law.judged_effects(num_draws)))
 
 
 def thinned(law: Law, coded: Coded, num_draws: int, count: int, outcome_seed: int | None = None) -> Floats:

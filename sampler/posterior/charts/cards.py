@@ -216,9 +216,7 @@ def effects_card(effects: TreatmentEffects) -> str:
     ]
     ends = [f"{end} {effects.level:.0%}" for end in ("lower", "upper")]
     heads = ["", "rows", "effect", *ends, "above 0"]
-    return table_card(
-        effects.difference, heads, rows, [*effects.of_dose, effects.holds, effects.hidden, *effects.warnings]
-    )
+    return table_card(effects.difference, heads, rows, effects.notes)
 
 
 def pairs_card(interactions: Interactions) -> str:

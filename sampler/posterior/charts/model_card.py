@@ -110,7 +110,7 @@ def _treatment(posterior: Posterior) -> list[Section]:
         (name, str(each.rows), number_to_text(each.mean, 3), range_to_text(each.lower, each.upper, 3))
         for name, each in effects.named_estimates().items()
     ]
-    sentences = [f"{effects.difference}.", *effects.of_dose, effects.holds, effects.hidden, *effects.warnings]
+    sentences = [f"{effects.difference}.", *effects.notes]
     heads = ("Averaged over", "Rows", "Effect", f"{LEVEL:.0%} interval")
     return [Section("What does the treatment do?", sentences, [CardTable(heads, rows)])]
 

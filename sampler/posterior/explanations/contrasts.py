@@ -129,11 +129,13 @@ class Averages:
         Rows of each part by its name, bool [row]; "" is that of all.
     every
         Whether each part has an average over the population that its rows are a sample of, or only "".
+    chains
+        Number of chains that the draws are of.
 
     """
 
-    def __init__(self, parts: dict[str, NDArray[np.bool_]], *, every: bool = False) -> None:
-        self.parts = parts
+    def __init__(self, parts: dict[str, NDArray[np.bool_]], *, every: bool = False, chains: int = 1) -> None:
+        self.parts, self.chains = parts, chains
         self._totals: dict[str, Floats] = {}
         self._weighted: dict[str, Floats] = dict.fromkeys(parts if every else [""], np.zeros(0))
         self._weights: dict[str, Floats] = {}
@@ -178,6 +180,10 @@ class Averages:
         """Return draws of the average over a part of the rows, float64 [draw(, class)]; NaN without rows."""
         rows = int(self.parts[name].sum())
         return self._totals[name] / rows if rows else np.full(1, np.nan)
+
+    def by_chain(self, name: str) -> Floats:
+        """Return the same draws of a number, float64 [chain, draw]."""
+        return self.draws(name).reshape(self.chains, -1)
 
     def spread(self) -> Floats:
         """Return draws of the standard deviation over all rows, float64 [draw(, class)]."""

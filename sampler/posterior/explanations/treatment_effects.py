@@ -13,6 +13,7 @@ from sampler.array_types import Bools, Floats
 from sampler.data.encode import Coded
 from sampler.data.treatment.design import ROLE, TWO, EffectDesign
 from sampler.errors import DataError, SettingsError
+from sampler.posterior.assessment.diagnostics import evenly_spaced
 from sampler.posterior.core.intervals import Request, equal_tailed
 from sampler.posterior.explanations.contrasts import MAX_CELLS, Averages, groups_by
 from sampler.posterior.explanations.effect_checks import (
@@ -36,6 +37,7 @@ from sampler.posterior.results.treatment_effects import (
     EffectTree,
     TreatmentEffects,
 )
+from sampler.posterior.verdict.effects import MOST_ROWS, EffectsUse, judge_average
 
 OF = ("all", "treated", "untreated")
 ALL = ""  # part of all rows, see `Averages`
@@ -97,7 +99,7 @@ def treatment_effects(
         For a model without a treatment, and a column that has no groups.
 
     """
-    header = law.draws.header
+    header, chains = law.draws.header, law.draws.num_chains
     compared = request.compared
     rows, labels, warnings = _counted(coded, request), coded.labels, list(coded.warnings)
     if len(rows) < coded.num_rows:
@@ -123,7 +125,9 @@ def treatment_effects(
         positive[some] = np.mean(effect > 0, axis=0)
         return effect
 
-    averages = Averages(parts | {f"group {name}": own for name, own in groups.items()}, every=True)
+    averages = Averages(
+        parts | {f"group {name}": own for name, own in groups.items()}, every=True, chains=chains
+    )
     mean, lower, upper = averages.fill(values, coded.num_rows, request.level)
     spread = averages.spread()
     found = {
@@ -138,6 +142,8 @@ def treatment_effects(
         warnings += overlap_warnings(overlap, compared)
     warnings += few_note(averages.by_few, "figure", sd="")
     average = found[ALL]
+    judged = evenly_spaced(coded.num_rows, MOST_ROWS)
+    of_rows = law.effect_of(coded.part(judged), chosen, compared).T
     return TreatmentEffects(
         difference=_in_words(law, header.roles[ROLE], compared),
         arm=compared.names[0],
@@ -170,6 +176,7 @@ def treatment_effects(
         propensity=propensity,
         level=request.level,
         warnings=warnings,
+        use=EffectsUse.of(averages.by_chain(ALL)[None], of_rows.reshape(len(of_rows), chains, -1)),
         labels=labels,
     )
 
@@ -208,7 +215,7 @@ def _of_each_arm(
             def values(some: slice, pair: Compared = Compared((arm, against))) -> Floats:  # noqa: B008
                 return law.effect_of(coded.part(some), chosen, pair)
 
-            averages = Averages({ALL: np.ones(coded.num_rows, bool)}, every=True)
+            averages = Averages({ALL: np.ones(coded.num_rows, bool)}, every=True, chains=law.draws.num_chains)
             averages.fill(values, coded.num_rows, request.level)
             found[name] = _estimate(averages, ALL, request.level)
     return found
@@ -261,7 +268,7 @@ def _tree(
     for number, leaf in enumerate(leaves):
         parts[str(number)] = np.zeros(coded.num_rows, bool)
         parts[str(number)][leaf.rows] = True
-    averages = Averages(parts, every=True)
+    averages = Averages(parts, every=True, chains=law.draws.num_chains)
     averages.fill(values, coded.num_rows, level)
     of_leaves = [averages.draws(str(number)) for number in range(len(leaves))]
     between = np.zeros_like(spread)
@@ -309,14 +316,18 @@ def _counted(coded: Coded, request: EffectsRequest) -> NDArray[np.int64]:
 
 def _estimate(averages: Averages, name: str, level: float) -> EffectEstimate:
     own, of_population = averages.estimate(name, level), averages.population(level, name)
+    draws = averages.by_chain(name)
+    use, mcse = judge_average(draws)
     return EffectEstimate(
         mean=float(own.mean),
         lower=float(own.lower),
         upper=float(own.upper),
         population_lower=float(of_population.lower),
         population_upper=float(of_population.upper),
-        positive=float(np.mean(averages.draws(name) > 0)),
+        positive=float(np.mean(draws > 0)),
         rows=own.rows,
+        use=use,
+        mcse=mcse,
     )
 
 

@@ -30,6 +30,7 @@ from sampler.posterior.parts.recalibration import Recalibrated
 from sampler.posterior.parts.slopes import Slope, Slopes
 from sampler.posterior.protocol import ExactSums, Loss, OutcomeLaw
 from sampler.posterior.recalibration.recalibration import Recalibration
+from sampler.posterior.verdict.effects import EffectsUse
 from sampler.posterior.verdict.reasons import noise_prior_reason
 from sampler.posterior.verdict.summary import Summary
 from sampler.posterior.weighting.draw_weights import DrawWeights, EqualWeights
@@ -231,7 +232,9 @@ class Law:
     def summary(self) -> Summary:
         """Whether the chains agree (on up to 200 training rows and single figures), with advice."""
         f, noise = self.draws_by_figure(self.draws.reference), self._typical_noise()
-        summary = self.weights.summary(f, self.scalars(), self.leaf_counts, self.draws.statistics, noise)
+        summary = self.weights.summary(
+            f, self.scalars(), self.leaf_counts, self.draws.statistics, noise, self.judged_effects()
+        )
         drawn, (chosen, _) = self.learnt_sigma, self.draws.choose(None)
         more = [
             None if drawn is None else noise_prior_reason(drawn, self.draws.header),
@@ -398,6 +401,20 @@ class Law:
             return np.asarray(compared.scale * self.step * of_trees)
         first, second = (self.mean_of(coded.with_role(ROLE, arm), chosen) for arm in compared.pair)
         return np.asarray(compared.scale * (first - second))
+
+    def judged_effects(self, num_draws: int | None = None) -> list[EffectsUse]:
+        """Judge the effects of a treatment by their draws at the reference rows; empty without a treatment.
+
+        Of several arms each is compared with the first.
+        """
+        if not self.effects:
+            return []
+        law, (chosen, used) = self.for_means, self.draws.choose(num_draws)
+        parts = [
+            law.effect_of(self.draws.reference, chosen, each).T.reshape(-1, self.draws.num_chains, used)
+            for each in Compared.beside_first(self.effects.design)
+        ]
+        return [EffectsUse.of(np.stack([part.mean(axis=0) for part in parts]), np.concatenate(parts))]
 
     def probabilities_by_draw(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute the probability of each class in each chosen draw, float64 [draw, row, class]."""

@@ -64,6 +64,13 @@ class Compared:
         return cls((own, other), (names[own], names[other]) if names else (TWO[own], TWO[other]))
 
     @classmethod
+    def beside_first(cls, design: EffectDesign) -> list[Compared]:
+        """Compare each arm with the first, or take a unit of a dose."""
+        if design.dose is not None or len(design.arms) <= len(TWO):
+            return [cls.of(design, None, None)]
+        return [cls((arm, 0)) for arm in range(1, len(design.arms))]
+
+    @classmethod
     def _of_doses(cls, dose: Dose, arm: Any, against: Any) -> Compared:
         lowest, low, high, highest = dose.points
         by_unit = arm is None and against is None

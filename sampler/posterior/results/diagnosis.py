@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from sampler.posterior.core.topology import TreeShape
 from sampler.posterior.protocol import Document
+from sampler.posterior.verdict.effects import EffectsUse
 from sampler.posterior.verdict.reasons import Verdict
 from sampler.posterior.verdict.summary import Precision
 
@@ -120,6 +121,7 @@ class Diagnosis(Document):
         "For single-tree methods up to 50 topologies, the most probable first; else null.",
     ]
     groups: Annotated[list[GroupFigures] | None, "By column of groups; null without any."]
+    effects: Annotated[EffectsUse | None, "Of a treatment, by draws of its effects; null without one."] = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,6 +10,7 @@ from sampler.data.scalars import cells_to_text, number_to_text
 from sampler.posterior.core.intervals import Interval
 from sampler.posterior.results.answer import RowAnswer, plot
 from sampler.posterior.results.columns import ends_of
+from sampler.posterior.verdict.effects import EffectsUse, OfCredible
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,10 @@ class EffectEstimate:
         Posterior probability that the average over these rows is above 0.
     rows
         Number of rows averaged over.
+    use
+        Whether its chains agree: "usable", "roughly" or "not_yet".
+    mcse
+        Monte Carlo standard error of the mean; None of too few draws.
 
     """
 
@@ -38,6 +43,8 @@ class EffectEstimate:
     population_upper: float
     positive: float
     rows: int
+    use: OfCredible
+    mcse: float | None
 
 
 @dataclass(frozen=True)
@@ -252,6 +259,9 @@ class TreatmentEffects(RowAnswer):
     ]
     level: float
     warnings: list[str]
+    use: Annotated[
+        EffectsUse, "What can be used: the average and, by up to 200 of these rows, single rows' effects."
+    ]
     labels: Any = field(default=None, repr=False, compare=False)
 
     def named_estimates(self) -> dict[str, EffectEstimate]:
@@ -288,6 +298,13 @@ class TreatmentEffects(RowAnswer):
         line = ", and each unit as much, whatever the dose, by this model" if self.dose.linear else ""
         return [f"{said}{line}."]
 
+    @property
+    def notes(self) -> list[str]:
+        """Sentences that go with the figures: what can be used, what must hold, and warnings."""
+        least = [name for name, each in self.named_estimates().items() if each.use == "not_yet"]
+        doubted = f" Not yet usable: {', '.join(least)}." if least and least != ["average"] else ""
+        return [f"{self.use.text}{doubted}", *self.of_dose, self.holds, self.hidden, *self.warnings]
+
     def __str__(self) -> str:
         averages = self.named_estimates()
         width = max(map(len, averages)) + 2
@@ -299,7 +316,7 @@ class TreatmentEffects(RowAnswer):
         if self.ratio is not None:
             ends = cells_to_text([self.ratio.mean, self.ratio.lower, self.ratio.upper], 12)
             lines.append(f"{'ratio':{width}}{'':8}{ends}")
-        return "\n".join([*lines, *self.of_dose, self.holds, self.hidden, *self.warnings])
+        return "\n".join([*lines, *self.notes])
 
     def columns(self) -> dict[str, Any]:
         """Arrange it by name [row]: ``effect``, ``lower_90``, ``upper_90``, ``positive`` and so on."""

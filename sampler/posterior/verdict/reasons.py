@@ -24,6 +24,7 @@ ReasonCode = Literal[
     "rows_disagree",
     "sigma_disagrees",
     "likelihood_disagrees",
+    "effect_disagrees",
     "reproducible",
     "one_chain",
     "evidence_disagrees",
@@ -37,6 +38,8 @@ SENTENCES: dict[ReasonCode, str] = {
     "the {rows}",
     "sigma_disagrees": "sigma: R-hat {rhat:.2f} is above {limit}",
     "likelihood_disagrees": "log-likelihood of the reference rows: R-hat {rhat:.2f} is above {limit}",
+    "effect_disagrees": "{of}: R-hat {rhat:.2f} and Monte Carlo error {error:.2f} sd, where {limit} and "
+    "{most} are the limits",
     "reproducible": "all chains together: another fit would move means by about {error:.2f} sd, and they "
     "have settled, though R-hat reaches {rhat:.2f}",
     "one_chain": "one chain alone can't show that it agrees with others",
@@ -54,7 +57,7 @@ class Reason:
     """Reason why a verdict is not better, or what holds: code and figures.
 
     `limits_met`, `reproducible` and `sigma_by_prior` say what holds. `str()` gives a sentence; `rows` is its
-    name for the rows that were examined, `of` says of what sigma is where that isn't the outcome itself.
+    name for the rows that were examined, `of` says of what sigma or the effect is.
     """
 
     code: ReasonCode
@@ -63,7 +66,11 @@ class Reason:
     of: str = ""
 
     def __str__(self) -> str:
-        words = {"rows": self.rows, "of": self.of, "scale": number_to_text(self.values.get("scale"), 3)}
+        words = {
+            "rows": self.rows,
+            "of": self.of.format(rows=self.rows),
+            "scale": number_to_text(self.values.get("scale"), 3),
+        }
         return SENTENCES[self.code].format(**{**self.values, **words})
 
     def to_json(self) -> dict[str, Any]:

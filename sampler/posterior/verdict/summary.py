@@ -24,6 +24,7 @@ from sampler.posterior.verdict.agreement import (
     judge,
     times_to_converge,
 )
+from sampler.posterior.verdict.effects import EffectsUse, farthest, worst
 from sampler.posterior.verdict.reasons import Reason, Verdict, defined, reasons_to_json
 from sampler.posterior.verdict.use import CLASS_ERROR, ERROR_SHARE, Use, use_of
 
@@ -108,10 +109,17 @@ class Summary:
     weights: dict[str, Any] | None = None  # for weighted draws: effective number, log evidence by run
     topologies: list[Any] | None = None  # for a single tree: its shapes, the most probable first
     precision: Precision | None = None  # by how much estimates may be off; None of weighted or too few draws
+    effects: EffectsUse | None = None  # of a treatment, by draws of their own
+    without_effects: Verdict | None = None  # the verdict on all else, where there are effects
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as JSON values, reasons as sentences and as codes; undefined figures are None."""
-        return vars(self) | reasons_to_json(self.reasons)
+        """Return the fields as JSON values, reasons as sentences and as codes; undefined figures are None.
+
+        Those about effects are there of models with a treatment.
+        """
+        absent = set() if self.effects else {"effects", "without_effects"}
+        shown = {name: value for name, value in vars(self).items() if name not in absent}
+        return shown | reasons_to_json(self.reasons)
 
     def use(
         self, scores: Mapping[str, Any] | None = None, calibration: Mapping[str, Any] | None = None
@@ -160,6 +168,7 @@ def summarise(
     leaf_counts: NDArray[np.int64],
     statistics: Sequence[Mapping[str, Any]],
     noise: Floats | None = None,
+    effects: Sequence[EffectsUse] = (),
 ) -> Summary:
     """Judge the agreement of chains (docs/verdict.md).
 
@@ -177,6 +186,8 @@ def summarise(
     noise
         Posterior mean of the noise's sd by row, in units of f, float64 [row]; None where it is unknown, and
         for classes.
+    effects
+        What a treatment's effects can be used for; none without one.
 
     Returns
     -------
@@ -200,6 +211,8 @@ def summarise(
             f={**nothing, "rows": len(f)},
             moves=moves,
             leaves=leaves,
+            effects=next(iter(effects), None),
+            without_effects="not_converged",
         )
     agreement = Agreement.of(f)
     figures = {
@@ -207,7 +220,9 @@ def summarise(
         for scalar, each in scalars.items()
     }
     rhats = {scalar: each["rhat"] for scalar, each in figures.items()}
-    verdict, reasons = judge(agreement, rhats, chains)
+    of_f, reasons = judge(agreement, rhats, chains)
+    verdict = worst(of_f, *(each.verdict for each in effects))
+    reasons += [reason for each in effects for reason in each.reasons]
     shown = {
         scalar: {name: defined(figures[scalar][name]) if scalar in figures else None for name in OF_SCALARS}
         for scalar in SCALARS
@@ -215,8 +230,8 @@ def summarise(
     return Summary(
         verdict=verdict,
         reasons=reasons,
-        advice=_advice(verdict, agreement, rhats, chains, draws)
-        + (_more_trees(leaf_counts.shape[2]) if verdict == "not_converged" and "sigma" in scalars else ""),
+        advice=_advice(verdict, agreement, rhats, chains, draws, next(iter(effects), None))
+        + (_more_trees(leaf_counts.shape[2]) if of_f == "not_converged" and "sigma" in scalars else ""),
         chains=chains,
         draws=draws,
         sigma=shown["sigma"],
@@ -225,6 +240,8 @@ def summarise(
         moves=moves,
         leaves=leaves,
         precision=None if noise is None and "sigma" in scalars else _precision(agreement, f, noise),
+        effects=next(iter(effects), None),
+        without_effects=of_f,
     )
 
 
@@ -300,14 +317,19 @@ def _figures_of(agreement: Agreement) -> dict[str, float | int | None]:
 
 
 def _advice(
-    verdict: Verdict, agreement: Agreement, rhats: Mapping[str, float], chains: int, draws: int
+    verdict: Verdict,
+    agreement: Agreement,
+    rhats: Mapping[str, float],
+    chains: int,
+    draws: int,
+    effects: EffectsUse | None,
 ) -> str:
     if verdict == "converged":
         return "Means and credible intervals can be read as they are."
     if chains == 1:
         return "Run several chains: num_chains=4."
-    far = at_share(agreement.error), at_share(agreement.rhat), rhats
-    times = math.ceil(times_to_converge(*far, chains))
+    far = farthest(at_share(agreement.error), at_share(agreement.rhat), effects)
+    times = math.ceil(times_to_converge(*far, rhats, chains))
     usable = "Credible intervals have some Monte Carlo error. " if verdict == "approximate" else ""
     return (
         f"{usable}To improve, pool more chains (num_chains={chains * 2}), or draw longer ones "

@@ -1,6 +1,7 @@
 """Uses of a fit, by three questions answered apart (docs/verdict.md).
 
-Do the chains agree? That is about means, credible intervals and effects. Do held-out rows say that predictive
+Do the chains agree? That is about means, credible intervals and, by draws of their own, effects of a
+treatment. Do held-out rows say that predictive
 intervals hold? Would another fit say the same? Everything is read from documents as they are stored and sent,
 so that a page, a card, a terminal and a program are told the same of models of any age.
 """
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from sampler.data.scalars import estimate_to_text, in_unit, number_to_text
 from sampler.posterior.protocol import Document
+from sampler.posterior.verdict.effects import CREDIBLE, EffectsUse, OfCredible
 from sampler.posterior.verdict.intervals import (
     LEVEL,
     WORDS,
@@ -28,27 +30,21 @@ from sampler.posterior.verdict.reasons import Verdict
 ERROR_SHARE, CLASS_ERROR = 0.25, 0.02
 
 OfPredictions = Literal["usable", "not_yet"]
-OfCredible = Literal["usable", "roughly", "not_yet"]
-CREDIBLE: dict[Verdict, OfCredible] = {
-    "converged": "usable",
-    "approximate": "roughly",
-    "not_converged": "not_yet",
-}
 CHAINS: dict[Verdict, tuple[str, str, str]] = {  # with a figure, without one, and what follows
     "converged": (
         "The chains agree to {figure}",
         "The chains agree",
-        "credible intervals and effects can be read as they are",
+        "credible intervals can be read as they are",
     ),
     "approximate": (
         "The chains agree to about {figure}",
         "The chains nearly agree",
-        "read credible intervals and effects roughly",
+        "read credible intervals roughly",
     ),
     "not_converged": (
         "The chains still differ by {figure}",
         "The chains don't agree",
-        "don't read credible intervals or effects finely yet",
+        "don't read credible intervals finely yet",
     ),
 }
 
@@ -108,7 +104,7 @@ class Use(Document):
         "interval=calibrated); unchecked without enough rows, not_usable where these, or reported outcomes, "
         "say otherwise.",
     ]
-    credible: Annotated[OfCredible, "Credible intervals and effects."]
+    credible: Annotated[OfCredible, "Credible intervals."]
     chains: Annotated[ChainAgreement, "Do the chains agree?"]
     held_out: Annotated[
         HeldOutIntervals | None,
@@ -119,6 +115,10 @@ class Use(Document):
     ]
     unit: Annotated[str | None, "The unit of the outcome, where its file had one."]
     text: Annotated[str, "All of it in sentences."]
+    effects: Annotated[
+        EffectsUse | None,
+        "Effects of the treatment; null without one, and of models made before effects were judged.",
+    ] = None
 
     def __str__(self) -> str:
         return self.text
@@ -153,7 +153,8 @@ def use_of(
 
     """
     precision = summary.get("precision") or {}
-    verdict: Verdict = summary["verdict"]
+    verdict: Verdict = summary.get("without_effects") or summary["verdict"]
+    effects = EffectsUse.read(summary.get("effects"))
     chains = ChainAgreement(verdict, *(precision.get(name) for name in ("mean", "ends", "share")))
     unit, sds = precision.get("unit"), precision.get("reproducibility")
     another = None if sds is None else AnotherFit(precision.get("another_fit"), sds)
@@ -173,6 +174,7 @@ def use_of(
     sentences = [
         f"Predictions: usable. {said}" if trusted else "Predictions and their intervals: not yet usable.",
         _about_chains(chains, unit, of_classes=of_classes),
+        effects.text if effects else "",
         _about_another(another, unit, of_classes=of_classes),
     ]
     return Use(
@@ -184,6 +186,7 @@ def use_of(
         another,
         unit,
         " ".join(sentence.strip() for sentence in sentences if sentence),
+        effects,
     )
 
 

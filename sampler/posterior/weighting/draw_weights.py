@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sampler.array_types import Floats
 from sampler.posterior.verdict.agreement import Agreement, judge
+from sampler.posterior.verdict.effects import EffectsUse
 from sampler.posterior.verdict.reasons import Reason, Verdict
 from sampler.posterior.verdict.rhat_ess import (
     mcse_mean,
@@ -84,6 +85,7 @@ class DrawWeights(ABC):
         leaf_counts: NDArray[np.int64],
         statistics: Sequence[Mapping[str, Any]],
         noise: Floats | None,
+        effects: Sequence[EffectsUse] = (),
     ) -> Summary:
         """Judge all draws by f and the noise's sd, float64 [row], at the reference rows, and by scalars."""
 
@@ -142,9 +144,10 @@ class EqualWeights(DrawWeights):
         leaf_counts: NDArray[np.int64],
         statistics: Sequence[Mapping[str, Any]],
         noise: Floats | None,
+        effects: Sequence[EffectsUse] = (),
     ) -> Summary:
         """Judge whether the chains agree."""
-        return summarise(f, scalars, leaf_counts, statistics, noise)
+        return summarise(f, scalars, leaf_counts, statistics, noise, effects)
 
 
 @dataclass(frozen=True)
@@ -207,6 +210,7 @@ class ImportanceWeights(DrawWeights):
         leaf_counts: NDArray[np.int64],
         statistics: Sequence[Mapping[str, Any]],
         noise: Floats | None,  # noqa: ARG002
+        effects: Sequence[EffectsUse] = (),  # noqa: ARG002
     ) -> Summary:
         """Judge whether the runs agree."""
         return importance_weights.summarise_weighted(f, self.first(f.shape[2]), leaf_counts, statistics)

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from sampler import DataWarning, Posterior, SettingsError, fit
+from sampler.posterior.assessment.row_diagnostics import model_verdict
 from sampler.posterior.refusals import KINDS, REFUSALS, AskedOfLaw, refusal_of
 from sampler.posterior.several.stored import outcomes_of
+from sampler.posterior.stop_rules import check_rules
 from sampler.posterior.untrusted import read_contents
+from sampler.posterior.verdict.effects import CREDIBLE
 from tests.support import answer_digests, fit_digests
 
 ROWS = 60
@@ -43,7 +46,7 @@ def rows_of(name: str) -> dict:
 @cache
 def fitted(name: str) -> Posterior:
     """Fit a kind of model with short chains."""
-    short = {"num_trees": 6, "num_chains": 2, "num_burnin": 20, "num_draws": 6, "thin": 1, "seed": 3}
+    short = {"num_trees": 6, "num_chains": 2, "num_burnin": 20, "num_draws": 8, "thin": 1, "seed": 3}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         if name == "monotone":
@@ -246,6 +249,7 @@ def below(trees, node: int, row, own, count, *, follows=True) -> int:
 def test_questions(name):
     """Kinds of models answer or refuse each question, and rows at rules are as many as a plain count."""
     check(name)
+    check_effects(name)
 
 
 @pytest.mark.slow
@@ -254,6 +258,35 @@ def test_questions(name):
 def test_every_kind(name):
     """Every kind of model answers or refuses each question."""
     check(name)
+    check_effects(name)
+
+
+def check_effects(name: str) -> None:
+    """Check that a verdict looks at effects: those of the reference rows, as an answer about them does."""
+    posterior = fitted(name)
+    summary, use = posterior.summary(), posterior.use()
+    assert (summary.effects is None) == (use.effects is None) == (name not in TREATED)
+    if name not in TREATED:
+        assert "effect" not in use.text
+        return
+    answers = [posterior.effects(arm=arm) for arm in posterior.header.arms[1:]] or [posterior.effects()]
+    for figure in ("average_rhat", "average_error", "rows_error"):
+        largest = max(getattr(each.use, figure) for each in answers)
+        if " arms" not in name or figure != "rows_error":
+            assert getattr(summary.effects, figure) == pytest.approx(largest), figure
+    assert summary.effects.text in use.text in str(summary)
+    order = ["usable", "roughly", "not_yet"]
+    verdicts = [*map(CREDIBLE.get, (summary.verdict, summary.without_effects))]
+    worst = max((verdicts[1], use.effects.average, use.effects.rows), key=order.index)
+    assert verdicts[0] == worst
+    answer = answers[0]
+    assert answer.average.use == answer.use.average
+    assert answer.average.mcse > 0
+    assert answer.use.text in str(answer)
+    held = check_rules(posterior, {"max_rhat": 10.0, "min_ess": 1e9}).figures
+    assert held["rhat"] >= max(summary.effects.average_rhat, summary.effects.rows_rhat)
+    assert held["ess"] <= min(summary.effects.average_ess, summary.effects.rows_ess)
+    assert model_verdict(posterior.law, posterior.num_draws) == summary.verdict
 
 
 def test_the_table_is_whole():

@@ -1,5 +1,6 @@
 """R-hat and ESS equal arviz-stats; the verdict is the documented one."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,9 @@ import pytest
 
 from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.verdict.agreement import Agreement, judge, times_to_converge
+from sampler.posterior.verdict.effects import EffectsUse, farthest
 from sampler.posterior.verdict.summary import summarise
+from sampler.posterior.verdict.use import use_of
 from sampler.posterior.weighting.draw_weights import EqualWeights
 
 SHAPES = [(4, 250), (2, 101), (3, 7), (4, 4), (1, 60)]
@@ -244,6 +247,50 @@ def test_summary_says_what_is_usable_and_how_far_off():
     assert "posterior.extend(250) goes on" in str(far)
 
 
+def test_effects_are_judged_by_their_own_draws():
+    """Two chains with equal m + h and h of opposite sign agree on f, and are not converged all the same."""
+    rng = np.random.default_rng(0)
+    f, h = (
+        rng.normal(size=(50, 2, 1000)),
+        np.array([1.0, -1.0])[:, None] + 0.1 * rng.normal(size=(50, 2, 1000)),
+    )
+    scalars = {"sigma": rng.normal(1, 0.1, (2, 1000))}
+    leaves, opposite = np.full((2, 1000, 5), 2), EffectsUse.of(2 * h.mean(axis=0, keepdims=True), 2 * h)
+    alone, summary = (
+        summarise(f, scalars, leaves, [{}] * 2, np.ones(50), each) for each in ((), (opposite,))
+    )
+    assert (alone.verdict, summary.verdict) == ("converged", "not_converged")
+    assert [reason.code for reason in summary.reasons] == ["limits_met"] + ["effect_disagrees"] * 2
+    use = summary.use()
+    assert (use.credible, use.predictions, use.chains.verdict) == ("usable", "usable", "converged")
+    assert (use.effects.average, use.effects.rows) == ("not_yet", "not_yet")
+    assert "Average effect: not yet usable (R-hat" in use.text
+    assert use_of(json.loads(json.dumps(summary.to_json()))) == use
+
+
+@pytest.mark.parametrize(
+    ("apart", "by_row", "average", "rows"),
+    [
+        (0, 0, "usable", "usable"),
+        (0.6, 0, "roughly", "usable"),
+        (0, 1, "usable", "not_yet"),
+        (3, 0, "not_yet", "usable"),
+    ],
+)
+def test_averages_and_rows_of_effects_are_judged_apart(apart, by_row, average, rows):
+    """Chains may agree on one and not on the other; few draws, and one chain, tell less."""
+    rng, places = np.random.default_rng(0), np.arange(4)[:, None]
+    of_average, of_rows = rng.normal(size=(1, 4, 500)), rng.normal(size=(40, 4, 500))
+    use = EffectsUse.of(of_average + apart * places / 2, of_rows + by_row * places)
+    assert (use.average, use.rows) == (average, rows)
+    assert {reason.of.split()[0] for reason in use.reasons} == {
+        name for name, own in (("average", average), ("effects", rows)) if own != "usable"
+    }
+    few = EffectsUse.of(of_average[..., :5], of_rows[..., :5])
+    assert (few.average, few.rows, few.reasons) == ("not_yet", "not_yet", [])
+    assert EffectsUse.of(of_average[:, :1], of_rows[:, :1]).average == "roughly"
+
+
 def test_reproducibility_is_the_spread_over_fits():
     """The disagreement of four chains is that of fits of four other chains, in all figures that tell it."""
     rng = np.random.default_rng(1)
@@ -272,6 +319,10 @@ def test_needed_draws_are_estimated_from_stored_figures():
     assert times_to_converge(0.05, 1.15, {"sigma": 1.2, "log_likelihood": None}) == pytest.approx(4)
     assert times_to_converge(0.05, 1.0, {"sigma": 1.0, "log_likelihood": 1.3}) == pytest.approx(3)
     assert times_to_converge(0.01, 1.0, {"sigma": 1.0}) == 1.5
+    apart = {"average_rhat": 1.3, "average_error": 0.05, "rows_rhat": 1.1, "rows_error": 0.4}
+    assert farthest(0.2, 1.2, apart) == (0.4, 1.3)
+    assert farthest(0.2, 1.2, None) == (0.2, 1.2)
+    assert farthest(0.2, 1.2, {"rows_rhat": 1.1}) == farthest(None, None, apart) == (None, None)
     assert times_to_converge(None, None, {}) == times_to_converge(9, 9, {"sigma": 9}) == 20
 
 

@@ -53,7 +53,7 @@ def test_chains_that_differ_leave_predictions_and_intervals_usable():
     assert use.text.replace("\u202f", " ") == (
         "Predictions: usable. 90% intervals: usable. Of 412 held-out rows 90% are inside (chance: 87 to 93), "
         "90% in each quarter of the prediction. The chains still differ by 0.41 k$ (3% of the noise): don't "
-        "read credible intervals or effects finely yet. Another fit would move predictions by about 0.18 k$."
+        "read credible intervals finely yet. Another fit would move predictions by about 0.18 k$."
     )
     assert (use.predictions, use.intervals, use.credible) == ("usable", "usable", "not_yet")
     assert use.chains.mean == FIGURES["mean"]

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from app.assistants.words import verdict_words
 from sampler import load
 from tests.support.api_calls import post_csv, problem
 from tests.support.databases import only
@@ -39,6 +40,8 @@ def test_a_treatment_goes_all_the_way(client, settings, tmp_path):
     assert effects["overlap"]["supported"]["rows"] > 100
     assert effects["sensitivity"]["curve"][0][1] == effects["average"]["mean"]
     assert "no data can show that" in effects["holds"]
+    assert model["use"]["effects"]["text"] in model["use"]["text"]
+    said = effects["use"]["text"]
     (tmp_path / "model.bart").write_bytes(client.get(f"{path}/file").content)
     posterior = load(tmp_path / "model.bart")
     columns = {"a": [0.5, -1.0], "b": [0.0, 1.0], "site": ["n", "s"], "z": [1, 0]}
@@ -50,6 +53,8 @@ def test_a_treatment_goes_all_the_way(client, settings, tmp_path):
         for arm in (1, 0)
     ]
     every = client.post(f"{path}/effects", json={"columns": columns}).json()
+    assert answer["use"] == own.use
+    assert answer["average"]["mcse"] == own.average.mcse
     assert every["mean"] == pytest.approx([one - other for one, other in zip(*arms, strict=True)])
     curve = client.post(f"{path}/partial-dependence", json={"features": ["a"], "of": "effect"}).json()
     assert min(curve["mean"]) > 0.5
@@ -58,6 +63,7 @@ def test_a_treatment_goes_all_the_way(client, settings, tmp_path):
     page = client.get(f"/ui{path}/treatment", params={"by": "site"})
     assert page.status_code == 200, page.text
     assert "no data can show that" in page.text
+    assert said in page.text
     charts = set(re.findall(r'src="(/ui/models/[^"]*treatment.svg[^"]*)"', page.text))
     assert len(charts) == 3
     for address in charts:
@@ -65,6 +71,9 @@ def test_a_treatment_goes_all_the_way(client, settings, tmp_path):
         assert (drawn.status_code, drawn.headers["content-type"]) == (200, "image/svg+xml"), drawn.text
     for part in ("diagnostics", "variable-importance", "draws", "card"):
         assert client.get(f"{path}/{part}").status_code == 200, part
+    assert client.get(f"{path}/diagnostics").json()["effects"] == model["use"]["effects"]
+    assert said in client.get(f"{path}/card").text
+    assert said in verdict_words(model["verdict"], model["use"])
     assert "What does the treatment do?" in client.get(f"{path}/card").text
     assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
     run_units(settings)
