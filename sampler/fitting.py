@@ -336,6 +336,7 @@ def fit(
         check(Combination({**arguments, "outcomes": 2 if are_several(y) else 1}))
         forecaster: Any = fit_forecaster(X, y, arguments)
         return forecaster  # type: ignore[no-any-return]
+    arguments = {name: value for name, value in arguments.items() if name not in FORECAST}
     of_studies = {name: arguments[name] for name in _OF_STUDIES}
     check(Combination({**arguments, "outcomes": 2} if are_several(y) else of_studies))
     if calibrate != "none":
