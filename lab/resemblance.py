@@ -1,6 +1,6 @@
 """Measure how often rows are said to resemble each other where they don't, and where new groups need it.
 
-    python -m lab resemblance [--null 4000] [--panels 1000] [--seed 0]
+    python -m lab resemblance [--null 4000] [--panels 1000] [--calendars 300] [--seed 0]
 
 Null tables have independent rows: numbers that repeat (ages, counts, amounts, weeks, years) and a feature of
 each subject, with smooth or stepped effects or none; categories with effects; further text, numbers and dates
@@ -9,6 +9,10 @@ that tell subjects and days apart, without any; noise of seven kinds. Fewer than
 Panels have 20 or more groups, whose column is a feature or not, text or numbers, and groups' effects so large
 that 90% intervals which know the groups hold less than 80% of the outcomes of new ones (by 20,000 simulated
 rows of new groups). Nine of ten of them must be named.
+
+Calendars are tables of shops by time, with a date or without, whose outcomes differ by a part of the calendar
+(the week of the year, the hour, a month as 202401), smoothly or by holidays. The shop is to be named, and the
+part never.
 """
 
 from collections import Counter
@@ -36,6 +40,15 @@ REPEATED = {
     "week": lambda rng, n: rng.integers(1, 53, n),
     "year": lambda rng, n: rng.integers(1990, 2022, n),
     "code": lambda rng, n: rng.choice(rng.integers(100, 9999, 40), n),
+}
+CALENDAR = {  # steps of time, and the part that is a column
+    "week_of_year": ("7D", lambda times: times.isocalendar().week),
+    "day": ("D", lambda times: times.day),
+    "day_of_year": ("D", lambda times: times.day_of_year),
+    "hour": ("h", lambda times: times.hour),
+    "month_day": ("D", lambda times: times.strftime("%m-%d")),
+    "week": ("7D", lambda times: times.strftime("%G-W%V")),
+    "period": ("MS", lambda times: times.strftime("%Y%m").astype(int)),
 }
 FEWEST_SUBJECTS = 60  # of whose only value an effect can be learnt for new ones
 EFFECTS = (
@@ -115,6 +128,40 @@ def panel(rng):
     return X, taken, y.to_numpy(), coverage
 
 
+def calendar(rng, part):
+    """Return a table of shops by time, the names of its features, and outcomes that differ by both."""
+    step, of = CALENDAR[part]
+    shops, times = (
+        int(rng.integers(20, 60)),
+        pd.date_range("2021-01-04", periods=int(rng.integers(60, 160)), freq=step),
+    )
+    values = np.asarray(of(times))
+    code = np.unique(values, return_inverse=True)[1]
+    levels = np.arange(code.max() + 1)
+    effect = rng.uniform(0.3, 3) * rng.standard_normal(len(levels))
+    if rng.random() < 0.5:
+        effect = 4 * (rng.random(len(levels)) < 0.15) + 0.3 * np.sin(levels / 6)
+    shop, time = np.nonzero(rng.random((shops, len(times))) < rng.choice([0.4, 1]))
+    X = pd.DataFrame({"x": rng.standard_normal(len(shop)), part: values[time]})
+    X["shop"] = [f"s{each}" for each in shop] if rng.random() < 0.5 else 1 + shop
+    if rng.random() < 0.5:
+        X["date"] = times[time]
+    y = X["x"] + 2 * rng.standard_normal(shops)[shop] + effect[code][time] + rng.standard_normal(len(shop))
+    taken = [name for name in X if name == "x" or rng.random() < 0.5]
+    return X, taken, y.to_numpy()
+
+
+def named_calendars(tables, seed):
+    """Return in how many tables the shop is named, and in how many the part of the calendar."""
+    shops = parts = 0
+    for each in range(tables):
+        part = [*CALENDAR][each % len(CALENDAR)]
+        X, taken, y = calendar(np.random.default_rng([seed, each, 2]), part)
+        named = {one.column for one in find_resemblances(read(X), taken, y)}
+        shops, parts = shops + ("shop" in named), parts + (part in named)
+    return shops, parts
+
+
 def false_alarms(tables, seed):
     """Count the columns named in tables of independent rows, each table by its first."""
     named = Counter()
@@ -140,6 +187,7 @@ def main():
     parser = command(__doc__)
     parser.add_argument("--null", type=int, default=4000)
     parser.add_argument("--panels", type=int, default=1000)
+    parser.add_argument("--calendars", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     alarms = false_alarms(asked.null, asked.seed)
@@ -150,3 +198,7 @@ def main():
     )
     poor, named = named_panels(asked.panels, asked.seed)
     print(f"panels where new groups have coverage below .8: {named} of {poor} are named ({named / poor:.3f})")
+    shops, parts = named_calendars(asked.calendars, asked.seed)
+    print(
+        f"calendars: the shop is named in {shops} of {asked.calendars}, the part of the calendar in {parts}"
+    )

@@ -19,6 +19,7 @@ from scipy.special import fdtrc, ndtr, ndtri
 from sampler.array_types import Floats
 from sampler.data.columns import spells_dates
 from sampler.data.convert import to_floats, to_labels
+from sampler.data.splits.calendar_parts import tells_calendar
 from sampler.data.table import RawColumn, Table
 from sampler.definitions.new_rows import LIKE_TRAINING, NewRows
 
@@ -291,12 +292,15 @@ def _is_whole(column: RawColumn) -> bool:
 
 def _groups(regression: _Regression, columns: Sequence[RawColumn]) -> list[Resemblance]:
     candidates: list[tuple[RawColumn, NDArray[np.intp], int]] = []
+    days = next((each.numbers for each in columns if each.type == "date"), None)
     for column in columns:
         if column.type not in ("text", "mixed") and not _is_whole(column):
             continue
         index, count = _levels(column)
         sizes = np.bincount(index[index >= 0], minlength=count)
         if FEWEST_GROUPS <= count <= len(index) / 2 and sizes[sizes >= 2].sum() >= 0.8 * len(index):
+            if tells_calendar(column, index, days):
+                continue  # no new values are to come but those of a later time
             candidates.append((column, index, count))
     found: list[tuple[Resemblance, NDArray[np.intp]]] = []
     for column, index, count in candidates:

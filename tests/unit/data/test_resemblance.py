@@ -82,6 +82,44 @@ def test_the_groups_of_a_panel_are_named(groups, kind, is_feature):
     assert [(each.kind, each.column) for each in found(X, y, features)] == [("groups", "state")]
 
 
+TIMES = {
+    "week_of_year": lambda times: times.isocalendar().week,
+    "dayOfYear": lambda times: times.day_of_year,
+    "period": lambda times: times.strftime("%Y%m").astype(int),
+    "week": lambda times: times.strftime("%G-W%V"),
+    "kw": lambda times: times.isocalendar().week.to_numpy(float),
+    "holiday code": lambda times: (7 * times.isocalendar().week) % 54,  # no name tells it
+}
+
+
+@pytest.mark.parametrize("has_date", [True, False])
+@pytest.mark.parametrize("part", TIMES)
+def test_shops_are_named_and_not_weeks(part, has_date):
+    """Values of a part of the calendar are known of every date; those of a shop by any name are not."""
+    rng = np.random.default_rng(2)
+    times = pd.date_range("2021-01-04", periods=130, freq="7D")
+    shop, time = np.divmod(np.arange(25 * 130), 130)
+    values = np.asarray(TIMES[part](times))
+    code = np.unique(values, return_inverse=True)[1]
+    X = pd.DataFrame({"x": rng.standard_normal(len(shop)), part: values[time], "no": 1 + shop})
+    if has_date:
+        X["date"] = times[time]
+    y = X.x + 3 * rng.standard_normal(25)[shop] + 1.5 * rng.standard_normal(code.max() + 1)[code][time]
+    all_found = found(X, y + rng.standard_normal(len(X)), ["x"])
+    named = {each.column for each in all_found if each.kind == "groups"}
+    assert named == {"no"} | ({part} if part == "holiday code" and not has_date else set())
+
+
+def test_batches_of_a_day_are_groups():
+    """A value that doesn't come back on another date is new on each."""
+    rng = np.random.default_rng(6)
+    batch = np.repeat(np.arange(60), 5)
+    X = pd.DataFrame({"x": rng.standard_normal(300), "batch": [f"b{each}" for each in batch]})
+    X["date"] = pd.Timestamp("2021-03-01") + pd.to_timedelta(batch, unit="D")
+    y = X.x + 2 * rng.standard_normal(60)[batch] + rng.standard_normal(300)
+    assert [each.column for each in found(X, y, ["x"])] == ["batch"]
+
+
 def test_a_subject_has_effects_of_its_features():
     """The age of a subject, however its effect bends, isn't taken for the subject itself."""
     rng = np.random.default_rng(9)
