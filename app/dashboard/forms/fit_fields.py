@@ -16,18 +16,22 @@ SHOWN_SECTION = "Noise, transform and line"  # never folded
 # Sections that are folded: title, and a sentence about it.
 METHOD_SECTION = "Method, trees and chains"
 SECTIONS = {
-    COLUMNS: "Columns that say more about rows than features do: how "
-    "precise an outcome is, to which group it belongs, whether it is known only in part.",
+    COLUMNS: "Columns from which the model learns otherwise than from features, but that say something "
+    "about each row: how much it counts, to which group it belongs, or that its outcome is known "
+    "only in part.",
     METHOD_SECTION: "How much is computed, and by which method. More draws and chains make every "
     "figure more precise, and cost time.",
     "Effect of a treatment": "How the effect of a treatment is learnt, where a column tells of one.",
     "Iterations and moves": "How each chain samples. The defaults did best in benchmarks.",
-    "When to stop": "Draw until all given rules are met. They are checked when the draws above are kept, "
-    "then at half as many more, and so on. Without rules, and without chains, burn-in, draws or "
-    "thinning above, a sum of trees is drawn until its verdict is approximate or better, up to about a "
-    "minute of two cores for 5,000 rows: the estimate has the most.",
-    "Prior": "What is plausible before seeing the data. Scaled by the data, so it suits most tables.",
-    "Hyperpriors": "Let the data determine how smooth f is, and which columns matter (bart only).",
+    "When to stop": "The fit goes on until all the rules that you give here are met. It looks at them when "
+    "the draws above are kept, then at half as many more, and so on. If you give no rule, and no "
+    "number of chains, draws or the like, the default method goes on until its verdict is "
+    "approximate or better, for at most about a minute on two cores with 5,000 rows; the estimate "
+    "says how long that may be here.",
+    "Prior": "What the model takes for plausible before it sees the outcomes. The defaults are relative to "
+    "the spread of the outcomes, so they suit most tables.",
+    "Hyperpriors": "With these the data decide how smooth the model is, and which columns matter. They are "
+    "for the method bart only.",
     "Search over topologies": "For dcc-tree: the length of the search for topologies, and draws for each.",
     "Prior in absolute figures": "In units of the target, instead of scaling by the data. For experts.",
 }

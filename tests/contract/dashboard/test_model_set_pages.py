@@ -31,7 +31,7 @@ def test_a_set_is_followed_searched_and_deleted_on_its_page(browser, client, set
     assert listed[-1]["error"]["detail"].split(":")[0] in failed
     found = page_of(browser.get(f"{path}?q=mau")).links
     assert [f"/ui/models/{each['model_id']}" in found for each in listed] == [False, False, False, True]
-    assert "No model of the set is such" in browser.get(f"{path}?q=grey").text
+    assert "The set has no model that matches" in browser.get(f"{path}?q=grey").text
     assert browser.get(f"{path}?state=lost").status_code == 422
 
     assert browser.post(f"{path}/delete").url.path == "/ui/model-sets"
