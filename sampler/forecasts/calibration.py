@@ -260,7 +260,7 @@ def origins_of(history: History) -> Longs:
     """Return the positions of the last steps that rehearsals see; none where the history is too short."""
     horizon = history.asked.horizon
     newest = int(np.max(history.last))
-    typical = float(np.median((~np.isnan(history.y)).sum(axis=1)))
+    typical = float(np.median(history.last - history.first)) + 1
     first = newest - max(int(np.ceil(NEWEST * typical)), horizon + FEWEST - 1)
     origins = np.unique(np.round(np.linspace(first, newest - horizon, ORIGINS)).astype(int))
     return origins if len(origins) >= FEWEST and first >= 1 else origins[:0]

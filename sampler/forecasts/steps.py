@@ -19,6 +19,7 @@ MONTHS = {"month": 1, "quarter": 3, "year": 12}
 DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0}
 MULTIPLES = 0.95  # share of the differences that must be whole multiples of a step
 WHOLE = 1e-3  # of a step, by which rounded decimals may be off
+MILLISECONDS = 86_400_000  # of a day: steps are whole numbers of these
 TRIED = 6  # most frequent differences that may be the step
 ISO, DATE, NUMBER = "iso", "date", "number"
 
@@ -145,6 +146,8 @@ class Step:
             sizes_, counts = np.unique(np.round(gaps, 9), return_counts=True)
             likely = {*sizes_[np.argsort(-counts, kind="stable")[:TRIED]].tolist(), float(sizes_[0])}
             unit = "number" if times.form == NUMBER else "day"
+            if unit == "day":
+                likely = {max(round(each * MILLISECONDS), 1) / MILLISECONDS for each in likely}
             candidates += [cls(unit, size, origin, times.form) for size in sorted(likely, reverse=True)]
         for step in candidates:
             steps = step.differences(step.exact(values), series)

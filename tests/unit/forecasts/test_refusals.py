@@ -1,0 +1,129 @@
+"""Refusals of forecasts come before anything is drawn: they say what is wrong, where, and what to do."""
+
+import numpy as np
+import pytest
+
+from sampler import DataError, Forecaster, SettingsError, fit
+from sampler.pairs import NOT_OF_FORECASTS
+from tests.support.forecasts import SHORT, rows_of, shops
+
+ASKED = {"time": "month", "series": "shop", "horizon": 4, "known": ["promo"]}
+
+
+def doubled(table, y):
+    """Repeat a row."""
+    return {name: [*values, values[5]] for name, values in table.items()}, [*y, y[5]]
+
+
+def irregular(table, y):
+    """Give a time of day at random to each row."""
+    times = np.datetime64("2024-01-01T00:00:00") + np.random.default_rng(0).integers(0, 10**8, len(y))
+    return table | {"month": times.astype("datetime64[us]")}, y
+
+
+def sparse(table, y):
+    """Keep counts of half of the rows."""
+    kept = np.random.default_rng(0).uniform(size=len(y)) < 0.6
+    return rows_of(table, kept), np.round(np.asarray(y)[kept])
+
+
+def short(table, y):
+    """Keep 20 months of one shop."""
+    return rows_of(table, np.arange(len(y)) < 20), y[:20]
+
+
+def changing(table, y):
+    """Add a column that changes and isn't known ahead."""
+    return table | {"temperature": np.arange(len(y)) % 7}, y
+
+
+def words(table, y):
+    """Give times that are none."""
+    return table | {"month": ["soon"] * len(y)}, y
+
+
+def without_series(table, y):
+    """Leave a row without a series."""
+    return table | {"shop": [None, *table["shop"][1:]]}, y
+
+
+CASES = {
+    "two rows": (doubled, {}, DataError, "month 2019-06 of shop s0 has another row.* sum the rows"),
+    "irregular": (irregular, {}, SettingsError, "no equal steps.* sum the outcomes by day"),
+    "gaps": (sparse, {}, SettingsError, 'of the steps have no row.*gaps="zero".*gaps="missing"'),
+    "short": (short, {"series": None}, DataError, "20 steps is too short.*add earlier rows"),
+    "changing": (changing, {}, SettingsError, r"temperature isn't known.*2019-02 of shop s0.*known=\['temp"),
+    "no times": (words, {}, DataError, "column 'month', row 1: 'soon' is no time.*2014 Q1.*melt"),
+    "no series": (without_series, {}, DataError, "column 'shop', row 1: the row has no series"),
+    "horizon": (None, {"horizon": 12}, SettingsError, "a quarter of the 48 steps.* horizon=11 or less"),
+    "no horizon": (None, {"horizon": None}, SettingsError, "horizon is needed"),
+    "no time": (None, {"time": None}, SettingsError, "time is needed"),
+    "step": (None, {"step": "week"}, SettingsError, "not in steps of a week: leave step out"),
+    "name": (None, {"time": "moth"}, SettingsError, "time names 'moth'.*did you mean month"),
+    "twice": (None, {"known": ["shop"]}, SettingsError, "'shop' can be one of time, series and known"),
+    "seasons": (None, {"season": [7, 12, 365]}, SettingsError, "season takes one or two"),
+    "new rows": (None, {"new_rows": {"later": "month"}}, SettingsError, "next steps.* leave out new_rows"),
+    "a family": (None, {"family": "probit"}, SettingsError, "numbers and counts, not probit: set family="),
+    "noise": (None, {"noise": "t"}, SettingsError, "constant noise: leave out noise"),
+    **{name: (None, {name: "region"}, SettingsError, f"forecasts take no {name}: leave out {name}")
+       for name in NOT_OF_FORECASTS},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_fit_is_refused(name):
+    """Each refusal names the place and a way that works."""
+    change, more, error, words_of = CASES[name]
+    table, y = shops()
+    if change is not None:
+        table, y = change(table, y)
+    with pytest.raises(error, match=words_of):
+        fit(table, y, **(ASKED | more), **SHORT)
+
+
+def test_a_plan_is_refused(forecaster, plan):
+    """A missing step, a missing column and no plan at all are named."""
+    shorter = rows_of(plan, np.arange(12) != 6)
+    with pytest.raises(DataError, match=r"'promo': the plan has no value for month 2023-03 of shop s1"):
+        forecaster.forecast(shorter)
+    with pytest.raises(SettingsError, match="promo of the next 4 steps must be planned"):
+        forecaster.forecast()
+    with pytest.raises(SettingsError, match="'promo', which the table doesn't have"):
+        forecaster.forecast({name: plan[name] for name in ("month", "shop")})
+    with pytest.raises(SettingsError, match="level must be"):
+        forecaster.forecast(plan, level=1.5)
+    with pytest.raises(SettingsError, match="interval must be calibrated or predictive"):
+        forecaster.forecast(plan, interval="credible")
+    with pytest.raises(SettingsError, match="series names s9, which isn't known"):
+        forecaster.forecast(plan, series=["s9"])
+    with pytest.raises(SettingsError, match="steps must be from 1 to 4"):
+        forecaster.forecast(plan).total(steps=(1, 5))
+    with pytest.raises(SettingsError, match=r"by names 'city'.*there are region, shop"):
+        forecaster.forecast(plan).total(by="city")
+
+
+def test_a_stale_series_is_told(forecaster, plan):
+    """More than a horizon after its end a series is stale; more than two, it isn't forecast."""
+    late = forecaster.forecast(plan, at="2023-05")
+    assert late.flags == [["stale", "ends_early"]] * 3
+    assert "3 series end more than a horizon" in late.warnings[0]
+    with pytest.raises(DataError, match="shop s0 ends at 2022-12, more than two horizons ago: observe"):
+        forecaster.forecast(plan, at="2023-09")
+
+
+def test_observed_rows_are_refused(forecaster, plan):
+    """Another outcome than is known, a missing column, and too new a series are named."""
+    again = Forecaster.from_bytes(forecaster.to_bytes())
+    row = {"month": ["2022-12"], "shop": ["s1"], "promo": [False], "region": ["north"], "sales": [1.0]}
+    with pytest.raises(DataError, match=r"month 2022-12 of shop s1 is known as .* and 1 came"):
+        again.observe(row)
+    with pytest.raises(DataError, match="'region': the column is missing"):
+        again.observe({name: row[name] for name in ("month", "shop", "promo", "sales")})
+    new = row | {"shop": ["s7"]}
+    rows = {name: [*plan[name], "2023-01"] if name == "month" else [*plan[name], *new[name]]
+            for name in ("month", "shop", "promo")}  # fmt: skip
+    answer = again.observe(new).forecast(rows)
+    assert answer.series == {"shop": ["s0", "s1", "s2"]}
+    assert "shop s7 is new and has 1 outcomes, and needs 4: observe more" in answer.warnings[0]
+    with pytest.raises(DataError, match="s7 is new"):
+        again.forecast(rows, series=["s7"])
