@@ -53,7 +53,8 @@ class Problem(BaseModel):
             description="The kind of fault, for programs, if a setting or a verdict is at fault: `unknown`, "
             "`not_accepted`, `out_of_range`, `too_large`, `not_applicable`, `contradiction`; "
             "`rows_disagree`, `sigma_disagrees`, `likelihood_disagrees`, `reproducible` (why a verdict is no "
-            "worse), `one_chain`, `evidence_disagrees`, `too_few_draws`.",
+            "worse), `one_chain`, `evidence_disagrees`, `chains_apart`, "
+            "`too_few_draws`.",
         )
 
     type: str = Field(description="A stable relative URI that identifies the kind of problem.")

@@ -78,7 +78,7 @@ SEARCH: dict[str, Setting] = {
     "spatial": Setting(
         "whole",
         "search",
-        "1: relative to their chain; 0: relative to their draw.",
+        "1: relative to all chains; 0: relative to their draw.",
         limits=(0, 1),
         form=FormField("Samples weigh", "Search over topologies", "1"),
     ),

@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from lab import tree_paper
+from sampler import fit
 from sampler.chains import start_chain
 from sampler.posterior.core.topology import shape_of
 from sampler.preparation import prepare
 from sampler.storage.draws import concatenate
+from sampler.trees.soft.evidence import Evidence, sample_layers
+from sampler.trees.soft.topology_chains import Chains, Local
 from sampler.trees.soft.tree import log_topology
 from tests.reference.soft_trees import make_shape, memberships
 from tests.support.reports.p_values import ALARM, holds
@@ -174,3 +178,65 @@ def test_search(classes):
 def test_search_long(classes):
     """The search has the law in more runs."""
     check_search(classes, 60)
+
+
+def evidence_of(X, y, topology, seed, many):
+    """Return the log evidence of a topology by `many` chains, and how far they are apart."""
+    settings = tree_paper.settings_of("dcc-tree", "wu")
+    here = Local(prepare(X, y, num_chains=1, num_burnin=1000, num_draws=400, seed=seed, **settings).training)
+    bits, rng = tuple(bool(bit) for bit in BITS[topology]), np.random.default_rng(seed)
+    random = np.random.SeedSequence(seed).generate_state(4, np.uint64)
+    chains = Chains(starts=np.array([here.warmed_up(bits, random) for _ in range(many)]))
+    chains.starts = here.restart_stragglers(bits, chains.starts)
+    evidence = Evidence()
+    for k in range(3):
+        draws = here.next_round(bits, chains, 100, 1, 1, 10 * seed + k)
+        for points, weights in sample_layers(draws, lambda at: here.density(bits, at), 10, rng):
+            evidence.add(points, weights, 400, rng)
+    return evidence.log_evidence, np.ptp([here.density(bits, chain).mean() for chain in draws])
+
+
+def check_mirror(seeds, many):
+    """Check evidences against those of mirrored rows, whose trees are these with left and right exchanged.
+
+    Of rows of WU in whose topologies some chains are in a poor mode.
+    """
+    rows = tree_paper.wu(np.random.default_rng(1))
+    found = []
+    for seed in seeds:
+        here, mirrored = (
+            [evidence_of(X, rows.y, topology, seed + shift, many) for topology in topologies]
+            for X, topologies, shift in (
+                (rows.X, TOPOLOGIES[:0:-1], 0),
+                (1 - rows.X[:, ::-1], TOPOLOGIES[1:], 100),
+            )
+        )
+        found.append([here, mirrored])
+    evidence, apart = np.moveaxis(np.array(found), -1, 0)  # [seed, side, topology]
+    odds = evidence[:, :, 0] - evidence[:, :, 1]
+    print(f"\nevidences {evidence.round(3).tolist()}, odds {odds.round(3).tolist()}, apart {apart.round(0)}")
+    assert np.max(np.abs(evidence[:, 0] - evidence[:, 1])) < 0.1
+    assert np.ptp(odds) < 0.2
+    assert np.mean(apart > 10) > 0.2, "no chain is in a poor mode"
+
+
+@pytest.mark.slow
+def test_evidence_of_mirrored_rows():
+    """Chains in poor modes don't dilute the evidence: it is that of the mirrored rows, at every seed."""
+    check_mirror([0], 8)
+
+
+@pytest.mark.long
+def test_evidence_of_mirrored_rows_long():
+    """The two true trees have the same odds at ten seeds, within .1 of the mirrored rows'."""
+    check_mirror(range(10), 16)
+
+
+@pytest.mark.long
+def test_modes_far_apart_are_no_convergence():
+    """A search whose chains of one topology are in modes far apart says so."""
+    rows = tree_paper.wu(np.random.default_rng(1))
+    settings = tree_paper.settings_of("dcc-tree", "wu") | {"search": {"iterations": 10, "chains": 6}}
+    summary = fit(rows.X, rows.y, seed=1, num_chains=2, progress=False, **settings).summary()
+    assert summary.verdict != "converged"
+    assert "chains_apart" in [reason.code for reason in summary.reasons], summary

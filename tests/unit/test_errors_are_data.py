@@ -172,6 +172,12 @@ def test_verdicts_give_reasons_as_codes_with_figures():
     fine = Agreement(np.ones(50), np.full(50, 0.01), rows, rows)
     _, reasons = judge_weighted(fine, SimpleNamespace(spread=9.0), 4)
     assert [reason.code for reason in reasons] == ["evidence_disagrees"]
+    verdict, (modes,) = judge_weighted(fine, SimpleNamespace(spread=0.1), 4, chains_apart=30.0)
+    assert verdict == "approximate"
+    assert modes.to_json() == {"code": "chains_apart", "values": {"apart": 30.0, "limit": 10.0}}
+    verdict, reasons = judge_weighted(fine, SimpleNamespace(spread=9.0), 4, chains_apart=30.0)
+    assert verdict == "not_converged"
+    assert [reason.code for reason in reasons] == ["evidence_disagrees", "chains_apart"]
 
 
 def test_a_name_that_only_looks_the_same_is_told_by_its_codes():

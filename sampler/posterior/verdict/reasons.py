@@ -28,6 +28,7 @@ ReasonCode = Literal[
     "reproducible",
     "one_chain",
     "evidence_disagrees",
+    "chains_apart",
     "too_few_draws",
     "sigma_by_prior",
     "groups_disagree",
@@ -44,6 +45,8 @@ SENTENCES: dict[ReasonCode, str] = {
     "have settled, though R-hat reaches {rhat:.2f}",
     "one_chain": "one chain alone can't show that it agrees with others",
     "evidence_disagrees": "the runs' log evidences differ by {sd:.2f} (sd), above {limit}",
+    "chains_apart": "chains of one topology are in modes {apart:.0f} apart in log density, above "
+    "{limit:.0f}: a better one may not have been found",
     "too_few_draws": "{draws} draws per chain are too few to tell",
     "sigma_by_prior": "sigma: {share:.0%} of sigma^2 comes from its prior (scale {scale}{of}), not from the "
     "residuals; if the noise is smaller, set the prior's lambda to about the variance of the noise",

@@ -152,9 +152,13 @@ class EqualWeights(DrawWeights):
 
 @dataclass(frozen=True)
 class ImportanceWeights(DrawWeights):
-    """Weights of independent runs' draws, from their logarithms, float64 [run, draw]."""
+    """Weights of independent runs' draws, from their logarithms, float64 [run, draw].
+
+    `apart` is how far chains of one topology are apart, of searches over topologies (`apart` of the module).
+    """
 
     log: Floats
+    apart: float = 0.0
 
     def first(self, used: int) -> importance_weights.Weights:
         """Return the weights of the first draws of each run."""
@@ -201,7 +205,7 @@ class ImportanceWeights(DrawWeights):
         used: int,
     ) -> tuple[Verdict, list[Reason]]:
         """Return the verdict, which depends on the evidence's spread over runs too, and its reasons."""
-        return importance_weights.judge_weighted(agreement, self.first(used), len(self.log))
+        return importance_weights.judge_weighted(agreement, self.first(used), len(self.log), self.apart)
 
     def summary(
         self,
@@ -213,4 +217,6 @@ class ImportanceWeights(DrawWeights):
         effects: Sequence[EffectsUse] = (),  # noqa: ARG002
     ) -> Summary:
         """Judge whether the runs agree."""
-        return importance_weights.summarise_weighted(f, self.first(f.shape[2]), leaf_counts, statistics)
+        return importance_weights.summarise_weighted(
+            f, self.first(f.shape[2]), leaf_counts, statistics, self.apart
+        )

@@ -16,6 +16,8 @@ from sampler.posterior.verdict.summary import Summary, weighted_summary
 from sampler.posterior.weighting.quantiles import of_draws
 
 CLOSE = 1e-12  # tolerance in comparing sums of weights
+MOST_APART = 10.0  # log density between chains of one topology, beyond which they are in different modes
+WORTH = 0.01  # share of the evidence from which a topology's chains are looked at
 SPREAD: dict[Verdict, float] = {"converged": 0.5, "approximate": 1.0}  # largest sd of runs' log evidences
 
 
@@ -133,14 +135,31 @@ def _over_runs(apart: Floats, share: Floats) -> Floats:
     return np.asarray(np.sqrt(apart @ share.sum(axis=1) ** 2 * many / max(many - 1, 1)))
 
 
-def judge_weighted(agreed: Agreement, weights: Weights, chains: int) -> tuple[Verdict, list[Reason]]:
-    """Return the best verdict whose limits, the evidence's spread included, hold, and its reasons."""
+def apart(statistics: Sequence[Mapping[str, Any]]) -> float:
+    """Return how far chains of one topology are apart in log density, by the statistics of each run."""
+    found = [each for run in statistics for each in run.get("divide", {}).get("topologies", ())]
+    return max((each.get("apart", 0.0) for each in found if each["share"] >= WORTH), default=0.0)
+
+
+def judge_weighted(
+    agreed: Agreement, weights: Weights, chains: int, chains_apart: float = 0.0
+) -> tuple[Verdict, list[Reason]]:
+    """Return the best verdict whose limits hold, and its reasons.
+
+    The evidence's spread over runs has limits too. Where chains of one topology are in modes far apart
+    (`chains_apart`, by log density), their estimates are right, but none shows that there is no better mode.
+    """
     verdict, reasons = judge(agreed, {}, chains)
     for better, most in SPREAD.items():
         if chains > 1 and weights.spread > most and VERDICTS.index(verdict) <= VERDICTS.index(better):
             verdict = VERDICTS[VERDICTS.index(better) + 1]
             of_rows = [reason for reason in reasons if reason.code == "rows_disagree"]
             reasons = [*of_rows, Reason("evidence_disagrees", {"sd": weights.spread, "limit": most})]
+    if chains_apart > MOST_APART:
+        modes = Reason("chains_apart", {"apart": chains_apart, "limit": MOST_APART})
+        if verdict == "converged":
+            verdict, reasons = "approximate", []
+        reasons = [*reasons, modes]
     return verdict, reasons
 
 
@@ -149,6 +168,7 @@ def summarise_weighted(
     weights: Weights,
     leaf_counts: NDArray[np.int64],
     statistics: Sequence[Mapping[str, Any]],
+    chains_apart: float = 0.0,
 ) -> Summary:
     """Judge weighted draws.
 
@@ -162,6 +182,8 @@ def summarise_weighted(
         Leaves of each tree, int64 [run, draw, tree].
     statistics
         Counters of the moves, by run.
+    chains_apart
+        Log density by which chains of one topology are apart.
 
     Returns
     -------
@@ -171,7 +193,7 @@ def summarise_weighted(
     """
     agreed = agreement(f, weights.share)
     runs, draws = weights.log.shape
-    verdict, reasons = judge_weighted(agreed, weights, runs)
+    verdict, reasons = judge_weighted(agreed, weights, runs, chains_apart)
     advice = "Means and credible intervals can be read as they are."
     if verdict != "converged":
         longer = f"Take more particles (num_draws={4 * draws})"

@@ -24,6 +24,7 @@ from sampler.posterior.laws.predictive import Predictive
 from sampler.posterior.parts.forest_to_explain import ForestToExplain
 from sampler.posterior.protocol import ExactSums, Loss
 from sampler.posterior.weighting.draw_weights import EqualWeights, ImportanceWeights
+from sampler.posterior.weighting.importance_weights import apart
 from sampler.posterior.weighting.quantiles import noise_mixture
 from sampler.storage.draws import LEAF, Draws, concatenate
 
@@ -57,7 +58,8 @@ class TreeLaw(Law):
             raise PackedError("the draws of the leaves' noise are not all positive")
         self.weights = EqualWeights(self.draws.num_chains, as_weighted=True)
         if any(map(np.any, weights)):
-            self.weights = ImportanceWeights(np.array([log[: self.draws.num_draws] for log in weights]))
+            log = np.array([log[: self.draws.num_draws] for log in weights])
+            self.weights = ImportanceWeights(log, apart(self.draws.statistics))
 
     def _make_ensemble(self, chains: Sequence[Draws], num_features: int) -> Ensemble:
         """Make an ensemble whose value at a row is the number of the leaf that the row reaches."""

@@ -28,8 +28,9 @@ def sample_layers(
     """Draw samples around every draw, and compute their log weights, in blocks of bounded size.
 
     Samples around the draws of a chain are normal, with that chain's covariance. Their weight is the density
-    divided by that of their own normal ("basic"), or by the mean of the normals of all draws of the chain
-    ("spatial"), which wastes far fewer samples.
+    divided by that of their own normal ("basic"), or by the mean of the normals of all draws of all chains
+    ("spatial"), which wastes far fewer samples. A chain in a poor mode then takes nothing from one in a good
+    mode, which the mean of each chain's own estimate would divide by the number of chains.
 
     Parameters
     ----------
@@ -51,20 +52,27 @@ def sample_layers(
         0.
 
     """
-    _, many, size = draws.shape
+    chains, many, size = draws.shape
     step = max(1, BLOCK // (many + size))
-    for chain in draws:
-        root = np.linalg.cholesky(_covariance(chain))
-        constant = -0.5 * size * math.log(2 * math.pi) - float(np.sum(np.log(np.diag(root))))
-        centres = np.linalg.solve(root, chain.T).T
+    roots = [np.linalg.cholesky(_covariance(chain)) for chain in draws]
+    centres = [np.linalg.solve(root, chain.T).T for root, chain in zip(roots, draws, strict=True)]
+    constants = [-0.5 * size * math.log(2 * math.pi) - float(np.sum(np.log(np.diag(root)))) for root in roots]
+    for k, chain in enumerate(draws):
         for begin in range(0, many * samples, step):
             near = np.arange(begin, min(begin + step, many * samples)) // samples
             z = rng.standard_normal((len(near), size))
+            points = chain[near] + z @ roots[k].T
             if spatial:
-                log_proposal = constant + _log_mixture(centres[near] + z, centres)
+                of_chains = [
+                    constants[j]
+                    + _log_mixture(
+                        centres[k][near] + z if j == k else np.linalg.solve(roots[j], points.T).T, centres[j]
+                    )
+                    for j in range(chains)
+                ]
+                log_proposal = np.logaddexp.reduce(of_chains) - math.log(chains)
             else:
-                log_proposal = constant - 0.5 * np.sum(z**2, axis=1)
-            points = chain[near] + z @ root.T
+                log_proposal = constants[k] - 0.5 * np.sum(z**2, axis=1)
             log_target = density(points)
             yield points, np.where(np.isfinite(log_target), log_target - log_proposal, NOTHING)
 

@@ -46,7 +46,8 @@ NEGLIGIBLE = 30.0  # log evidence below the best from which a topology's samples
 REPORTED = 30  # topologies in the statistics
 MOST_SPLITS = 60
 ACTIVE, DROPPED = 1, 2
-COUNTED = 9  # integers of a topology in a checkpoint
+COUNTED, MEASURED = 9, 6  # integers and floats of a topology in a checkpoint
+LOOKED_AT = 10  # draws of a chain by which it is compared with the others
 
 
 @dataclass
@@ -56,6 +57,7 @@ class Topology:
     proposals: int = 0
     selections: int = 0
     state: int = 0
+    apart: float = 0.0  # largest difference between chains' mean log densities in the last round
     chains: Chains = field(default_factory=Chains)
     evidence: Evidence = field(default_factory=Evidence)
 
@@ -97,7 +99,7 @@ class DivideRun:
         """Restore the run that wrote the checkpoint, bit for bit; raise PackedError."""
         chain, arrays = checkpoint.read(training, data, "i8:1 u8:1 i8:1 u1:1 i8:1 i8:2 f8:2")
         counts, random, waiting, bits, ends, whole, real, *more = arrays
-        if whole.shape[1] != COUNTED:
+        if (whole.shape[1], real.shape[1]) != (COUNTED, MEASURED):
             raise PackedError("the checkpoint is of another version")
         self = cls(training, chain, random)
         self.iteration, self.num_kept = (int(value) for value in counts)
@@ -105,13 +107,13 @@ class DivideRun:
             key = tuple(bool(bit) for bit in bits[ends[k] : ends[k + 1]])
             *counted, samples, finite = (int(value) for value in number)
             proposals, selections, state, warmed, seed, rounds, used = counted
-            log_sum, log_squares, mean_log, spread_log, most = (float(value) for value in figures)
+            log_sum, log_squares, mean_log, spread_log, most, apart = (float(value) for value in figures)
             starts, points, log_weight = more[3 * k : 3 * k + 3]
             evidence = Evidence(
                 samples, log_sum, log_squares, finite, mean_log, spread_log, most, points, log_weight
             )
             chains = Chains(starts, warmed, seed, rounds, used)
-            self._topologies[key] = Topology(proposals, selections, state, chains, evidence)
+            self._topologies[key] = Topology(proposals, selections, state, apart, chains, evidence)
         keys = list(self._topologies)
         self._waiting = [keys[k] for k in waiting]
         return self
@@ -159,7 +161,10 @@ class DivideRun:
         whole = [[each.proposals, each.selections, each.state, *each.chains.counts] for each in topologies]
         sums = [each.evidence for each in topologies]
         counts = [[e.samples, e.finite] for e in sums]
-        real = [[e.log_sum, e.log_squares, e.mean_log, e.spread_log, e.most] for e in sums]
+        real = [
+            [e.log_sum, e.log_squares, e.mean_log, e.spread_log, e.most, each.apart]
+            for e, each in zip(sums, topologies, strict=True)
+        ]
         parts: list[NDArray[Any]] = [
             np.array([self.iteration, self.num_kept]),
             self._random,
@@ -188,6 +193,7 @@ class DivideRun:
                 "ess": each.evidence.ess,
                 "selected": each.selections,
             }
+            | ({"apart": each.apart} if self._search["chains"] > 1 else {})
             for bits, each in active[:REPORTED]
             if each.evidence.log_evidence > NOTHING
         ]
@@ -286,6 +292,9 @@ class DivideRun:
         draws = self._local.next_round(
             bits, topology.chains, int(search["draws"]), likely, active, int(rng.integers(2**62))
         )
+        few = draws[:, :: max(1, draws.shape[1] // LOOKED_AT)]
+        levels = self._local.density(bits, few.reshape(-1, draws.shape[2])).reshape(few.shape[:2])
+        topology.apart = float(np.ptp(levels.mean(axis=1)))
         log_prior = log_topology(bits, self._local.constants.alpha, self._local.constants.beta)
 
         def log_density(points: Floats) -> Floats:

@@ -6,6 +6,7 @@ from scipy import special, stats
 
 from sampler import Settings, SettingsError, fit, load
 from sampler.chains import resume_chain, start_chain
+from sampler.posterior.weighting.importance_weights import WORTH
 from sampler.preparation import prepare
 from sampler.soft.kernels.density import densities
 from sampler.trees.soft import topology_chains
@@ -84,6 +85,23 @@ def test_layers_of_a_known_density(monkeypatch, room):
     share = np.exp(parts.log_weight - np.logaddexp.reduce(parts.log_weight))
     assert len(share) == 300
     np.testing.assert_allclose(share @ parts.points, [1, 2, 3], atol=0.3)
+
+
+@pytest.mark.parametrize("good", [1, 3, 8])
+def test_chains_in_a_poor_mode_take_nothing(good):
+    """The evidence is that of the good mode, however many of eight chains are in one of mass e^-30."""
+    rng = np.random.default_rng(good)
+    modes = [stats.multivariate_normal([centre] * 3) for centre in (0, 50)]
+    draws = np.array([modes[chain >= good].rvs(100, random_state=rng) for chain in range(8)])
+
+    def density(points):
+        return np.logaddexp(modes[0].logpdf(points), modes[1].logpdf(points) - 30)
+
+    evidence = Evidence()
+    for points, weights in sample_layers(draws, density, 10, rng):
+        evidence.add(points, weights, 100, rng)
+    assert evidence.log_evidence == pytest.approx(0, abs=0.1)
+    assert np.all(np.linalg.norm(evidence.points[np.argmax(evidence.log_weight)]) < 20)
 
 
 def test_mixture_of_far_centres():
@@ -175,6 +193,9 @@ def test_a_search_gives_weighted_draws_and_a_verdict(tmp_path):
     topologies = posterior.law.draws.statistics[0]["divide"]["topologies"]
     log_evidence = np.logaddexp.reduce([entry["log_evidence"] for entry in topologies])
     assert posterior.evidence["log_evidence_runs"][0] == pytest.approx(log_evidence, abs=1e-3)
+    assert all(entry["apart"] >= 0 for entry in topologies)
+    worth = [entry["apart"] for entry in topologies if entry["share"] >= WORTH]
+    assert posterior.law.weights.apart >= max(worth)
     assert "log evidence" in str(posterior.summary())
     assert "Search longer" in posterior.summary().advice or posterior.summary().verdict == "converged"
     posterior.save(tmp_path / "dcc.bart")
