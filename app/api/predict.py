@@ -1,4 +1,4 @@
-"""POST /models/{id}/predict: JSON, CSV, Parquet or an Arrow stream in; JSON, CSV or an Arrow stream out."""
+"""POST /models/{id}/predict: rows as JSON or a file; the answer as JSON or a table."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, BinaryIO, Literal
@@ -10,7 +10,7 @@ from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits.models import ClaimView
 from app.services.metrics import predict_seconds
-from app.services.predictions.answers import PredictionAnswer, to_arrow, to_parquet
+from app.services.predictions.answers import PredictionAnswer, to_arrow, to_parquet, to_workbook
 from app.services.predictions.csv_tables import style_of, to_csv
 from app.services.predictions.file_rows import RowsReadAsView
 from app.services.predictions.options import PredictBody, PredictionOptions, TableOptions
@@ -25,7 +25,7 @@ from app.web.errors import responses
 from app.web.json_body import SMALL_BYTES
 from app.web.json_pieces import written
 from app.web.middleware.concurrency import GateOf
-from app.web.negotiation import ARROW, CSV, JSON, PARQUET, MediaType, chosen_form
+from app.web.negotiation import ARROW, CSV, FORMS, JSON, PARQUET, XLSX, MediaType, chosen_form
 from app.web.read_options import OptionText, ReadingQuery
 from app.web.rows_route import OPENAPI, FileRequest, RowsRoute, refuse_misplaced
 from app.web.scopes import MAX_JSON_BYTES, needs
@@ -167,7 +167,7 @@ TABLES: dict[int | str, dict[str, Any]] = {
         "description": "JSON or, by `Accept`, a table with the columns mean, sd, lower_90, upper_90, ... and "
         "flags; Bartserve-* headers identify the model.",
         "content": {
-            kind: {"schema": {"type": "string", "format": "binary"}} for kind in (CSV, ARROW, PARQUET)
+            kind: {"schema": {"type": "string", "format": "binary"}} for kind in (CSV, ARROW, PARQUET, XLSX)
         },
     }
 }
@@ -210,7 +210,7 @@ async def predict(
         refuse_misplaced(query)
         return await _predicted(model_id, body, predictor, gate, owner, form)
     options = query.options(request.promised)
-    check_form(query, form, query.keep)
+    form = check_form(query, form, query.keep)
 
     def work(file: BinaryIO) -> Response:
         sent = SentRows(file=(file, options), keep=query.keep)
@@ -222,7 +222,7 @@ async def predict(
 async def _predicted(
     model_id: str, body: PredictBody, predictor: Predictor, gate: GateOf, owner: str, form: MediaType
 ) -> Response:
-    check_form(body, form)
+    form = check_form(body, form)
     sent = SentRows(body.rows, body.columns)
     is_small = len(await gate.request.body()) < SMALL_BYTES
     loaded = predictor.cached_model(owner, model_id, body, sent) if is_small else None
@@ -233,19 +233,20 @@ async def _predicted(
     return await gate.run(work) if loaded is None else gate.run_here(work)
 
 
-def check_form(options: TableOptions, form: MediaType, keep: Sequence[str] = ()) -> None:
-    """Refuse options that the form of the answer doesn't have; raises InvalidRequestError."""
+def check_form(options: TableOptions, accepted: MediaType, keep: Sequence[str] = ()) -> MediaType:
+    """Return the form of the answer; raise InvalidRequestError for options that it doesn't have."""
+    form = accepted if options.format is None else FORMS[options.format]
     faults = []
     if options.dialect != "plain" and form != CSV:
         faults.append(Fault("dialect", None, f"only CSV has a dialect: Accept {CSV}"))
+    tables = "format=csv, arrow, parquet or xlsx"
     if options.digits != "full" and form == JSON:
-        message = f"only tables are rounded: Accept {CSV}, {ARROW} or {PARQUET}"
-        faults.append(Fault("digits", None, message))
+        faults.append(Fault("digits", None, f"only tables are rounded: {tables}"))
     if keep and form == JSON and not faults:
-        message = f"only tables repeat columns: Accept {CSV}, {ARROW} or {PARQUET}"
-        faults.append(Fault("keep", None, message))
+        faults.append(Fault("keep", None, f"only tables repeat columns: {tables}"))
     if faults:
         raise InvalidRequestError(errors=faults)
+    return form
 
 
 @predict_seconds.labels("encode").time()
@@ -267,6 +268,10 @@ def rendered(answer: PredictionAnswer, form: MediaType, options: TableOptions) -
         return Response(to_arrow(table), media_type=ARROW, headers=headers)
     if form == PARQUET:
         return Response(to_parquet(table), media_type=PARQUET, headers=headers)
-    disposition = {"Content-Disposition": 'attachment; filename="predictions.csv"'}
-    style = style_of(options.dialect, answer.dialect)
-    return Response(to_csv(table, style), media_type=CSV, headers=headers | disposition)
+    ending = "xlsx" if form == XLSX else "csv"
+    headers["Content-Disposition"] = f'attachment; filename="predictions.{ending}"'
+    if form == XLSX:
+        return Response(to_workbook(answer, table), media_type=XLSX, headers=headers)
+    style = style_of(options.dialect, answer.dialect, answer.written)
+    letters = answer.letters(table) if options.dialect == "file" else {}
+    return Response(to_csv(table, style, letters=letters), media_type=CSV, headers=headers)

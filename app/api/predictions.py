@@ -26,7 +26,7 @@ from app.web.dependencies import (
 from app.web.errors import responses
 from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
-from app.web.negotiation import ARROW, CSV, JSON, PARQUET, MediaType, chosen_form
+from app.web.negotiation import ARROW, CSV, JSON, PARQUET, XLSX, MediaType, chosen_form
 from app.web.paging import Cursor, Limit
 from app.web.scopes import needs
 
@@ -103,13 +103,14 @@ _WRITE: dict[MediaType, Callable[[results.Result], Iterator[bytes]]] = {
     JSON: results.Result.as_json,
     ARROW: results.Result.as_arrow,
     PARQUET: results.Result.as_parquet,
+    XLSX: results.Result.as_workbook,
 }
 _CONTENT: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The response of POST /models/{model_id}/predict, without `rows_verdict` and "
         "`samples`: JSON or, by `Accept`, a table.",
         "content": {
-            kind: {"schema": {"type": "string", "format": "binary"}} for kind in (CSV, ARROW, PARQUET)
+            kind: {"schema": {"type": "string", "format": "binary"}} for kind in (CSV, ARROW, PARQUET, XLSX)
         }
         | {JSON: {"schema": {"type": "object"}}},
     }
@@ -130,13 +131,15 @@ def get_prediction_result(
     query: Annotated[TableOptions, Query()],
 ) -> StreamingResponse:
     """Stream the predictions, in the order of the dataset's rows."""
-    check_form(query, form)
+    form = check_form(query, form)
     result = results.Result(engine, owner, prediction_id, query.digits)
     style = result.style(query.dialect)
     if form != JSON:
         result.check_tables()
     headers = {} if form == JSON else {"Bartserve-Model-Id": result.prediction.model_id}
-    if form == CSV:
-        headers["Content-Disposition"] = f'attachment; filename="{result.prediction.id}.csv"'
-    content = result.as_csv(style) if form == CSV else _WRITE[form](result)
+    if form in {CSV, XLSX}:
+        ending = "csv" if form == CSV else "xlsx"
+        headers["Content-Disposition"] = f'attachment; filename="{result.prediction.id}.{ending}"'
+    is_csv, as_written = form == CSV, query.dialect == "file"
+    content = result.as_csv(style, as_written=as_written) if is_csv else _WRITE[form](result)
     return StreamingResponse(content, media_type=form, headers=headers)

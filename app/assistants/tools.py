@@ -86,7 +86,8 @@ class Tools:
         path: Annotated[
             str | None,
             Field(
-                description="Instead: a file (CSV, Parquet, Arrow) in the folder that the server may read."
+                description="Instead: a file (Excel, CSV, JSON, Parquet, Arrow) in the folder that the "
+                "server may read."
             ),
         ] = None,
         name: Annotated[str | None, Field(description="The name of the dataset.")] = None,
@@ -106,7 +107,9 @@ class Tools:
             )
         file = (self._folder / path).resolve()
         if not file.is_relative_to(self._folder) or file.suffix.lower() not in FILES or not file.is_file():
-            raise ToolError(f"{line(path)} is no CSV, Parquet or Arrow file in {self._folder}.")
+            raise ToolError(
+                f"{line(path)} is no workbook, CSV, JSON, Parquet or Arrow file in {self._folder}."
+            )
         return file
 
     def fit(

@@ -91,6 +91,7 @@ Examples
   bartserve predict cars new.csv --level 0.5 --level 0.9 --output predicted.csv
   bartserve predict cars new.csv --keep name --output predicted.csv
   bartserve predict cars new.csv --digits rounded --dialect model --output predicted.csv
+  bartserve predict cars new.csv --output predicted.xlsx
   bartserve predict small weight=2171 year=75 --interval credible
   bartserve predict set_0123456789abcdef0123 new.csv --output predicted.csv
 
@@ -287,10 +288,16 @@ def predict(
         list[str] | None,
         typer.Option(help="A column of the file to repeat in CSV; repeatable. Default: all; '' for none."),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV to this file.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write this file: CSV, or by its ending .xlsx or .parquet."),
+    ] = None,
     dialect: Annotated[
-        Literal["plain", "model"],
-        typer.Option(help="CSV with commas and decimal points, or as the file that the model was fitted to."),
+        Literal["plain", "model", "file"],
+        typer.Option(
+            help="CSV with commas and decimal points, as the file that the model was fitted to, or as that "
+            "of the rows, letter by letter."
+        ),
     ] = "plain",
     digits: Annotated[
         Literal["full", "rounded"],
@@ -309,6 +316,7 @@ def predict(
     as_csv = not as_json and (output is not None or not sys.stdout.isatty())
     if (dialect, digits) != ("plain", "full") and not (as_csv and isinstance(source, str)):
         raise typer.BadParameter("--dialect and --digits are for CSV of a file's rows.")
+    served = _served(output, dialect, of_file=as_csv and isinstance(source, str))
     with asking(url, data_dir, errors.print) as client:
         is_set = _is_set(client, model)
         options: Any = {"level": level or [0.9], "quantiles": quantile, **how_read(read)}
@@ -320,6 +328,13 @@ def predict(
             table = ask_table(model, source, keep=names, interval=interval, **options)
             facts = json.loads(table.schema.metadata[b"bartserve"])
             columns = {name: table.column(name).to_pylist() for name in table.column_names}
+            if served is not None:
+                asked = client.model_set(model) if is_set else model
+                own_form = {} if dialect == "plain" else {"dialect": dialect}
+                with writing(served):
+                    client.predict_file(
+                        asked, source, served, keep=names, interval=interval, **own_form, **options
+                    )
         else:
             ask = client.predict_many if is_set else client.predict
             answer = ask(model, source, interval=interval, **options)
@@ -331,6 +346,9 @@ def predict(
     if not as_csv:
         _show(answer)
         return
+    if served is not None:
+        errors.print(f"written   {output}: {len(columns['mean']):,} rows")
+        return
     own = None if dialect == "plain" else facts.get("dialect")
     if own is None and dialect == "model":
         raise typer.BadParameter("It is not known how the model's file was written: leave --dialect out.")
@@ -341,6 +359,16 @@ def predict(
     with writing(output), output.open("w", newline="", encoding=encoding) as file:
         count = _write(columns, facts["interval"], file, own)
     errors.print(f"written   {output}: {count:,} rows")
+
+
+def _served(output: Path | None, dialect: str, *, of_file: bool) -> Path | None:
+    """Return the output if the service writes it: a workbook, Parquet, or CSV like the file of the rows."""
+    is_file = output is not None and output.suffix.lower() in {".xlsx", ".parquet"}
+    if not is_file and dialect != "file":
+        return None
+    if output is None or not of_file:
+        raise typer.BadParameter("A workbook, or CSV like a file of rows, is of such a file, by --output.")
+    return output
 
 
 def how_read(settings: list[str] | None) -> Any:

@@ -59,6 +59,10 @@ class Calls:
     def _arrow(self, path: str, **query: Any) -> Any:
         return self._table(Call("GET", path, query=without_none(query), repeatable=True))
 
+    def _bytes(self, call: Call) -> bytes:
+        """Return the content of the response to a call."""
+        return self._transport.send(replace(call, accept="*/*")).content
+
     @contextmanager
     def _file_call(self, path: str, rows: Any, query: Json) -> Iterator[Call]:
         """Make the request that sends rows as a file; the file is open in the block."""

@@ -8,9 +8,10 @@ from app.client.base import Calls, address, id_of
 from app.client.bodies import is_frame, is_row, rows_json
 from app.client.errors import FitError, NoHoldoutError
 from app.client.transport import Call
-from app.client.views import Dataset, Json, Model, Prediction, PredictionJob, without_none
+from app.client.views import Dataset, Json, Model, ModelSet, Prediction, PredictionJob, without_none
 
 EVERY = "*"  # all columns
+FILES = ("csv", "xlsx", "parquet", "arrow")  # endings of files of predictions
 IntervalKind = Literal["credible", "predictive", "calibrated"]
 
 
@@ -81,6 +82,55 @@ class Predictions(Calls):
         with self._file_call(address("models", model, "predict"), rows, query) as call:
             return self._table(call)
 
+    def predict_file(
+        self,
+        model: str | Model | ModelSet,
+        rows: Any,
+        output: str | Path,
+        *,
+        keep: Sequence[str] = (EVERY,),
+        **options: Any,
+    ) -> None:
+        """Predict the rows of a file, data frame or dataset, and write them with the figures to `output`.
+
+        Its ending says what it becomes: .csv, .xlsx, .parquet or .arrow. With ``dialect="file"`` CSV is
+        written as the file of the rows was, and its cells come back letter by letter.
+
+        Parameters
+        ----------
+        model
+            As of `predict`, or a set of models.
+        rows
+            The path of a file, a data frame, or a dataset or its id.
+        output
+            The path of the file to write.
+        keep
+            Columns to repeat before the figures, "*" all of them.
+        **options
+            Those of `predict`, of a dataset those of `predict_dataset`; and `dialect` and `digits`.
+
+        Raises
+        ------
+        ValueError
+            The ending of `output` is none of these.
+        """
+        output = Path(output)
+        if (form := output.suffix.removeprefix(".").lower()) not in FILES:
+            raise ValueError(f"{output.name}: the ending of a file of predictions is .{', .'.join(FILES)}")
+        asked = {"format": form} | {
+            name: options.pop(name) for name in ("dialect", "digits") if name in options
+        }
+        if isinstance(rows, Dataset) or (isinstance(rows, str) and rows.startswith("ds_")):
+            job = self.predict_dataset(id_of(model), rows, keep=list(keep), **options)
+            path = f"{address('predictions', self._ended(job))}/result"
+            output.write_bytes(self._bytes(Call("GET", path, query=asked, repeatable=True)))
+            return
+        kind = "model-sets" if id_of(model).startswith("set_") else "models"
+        with self._file_call(
+            address(kind, model, "predict"), rows, {**options, **asked, "keep": list(keep)}
+        ) as call:
+            output.write_bytes(self._bytes(call))
+
     def predict_dataset(self, model: str | Model, dataset: str | Dataset, **options: Any) -> PredictionJob:
         """Start to predict every row of a stored dataset; `options` as in POST /models/{id}/predictions.
 
@@ -100,11 +150,20 @@ class Predictions(Calls):
 
         Raises FitError and WaitedTooLongError as `wait` does.
         """
+        return self._arrow(f"{address('predictions', self._ended(job, progress, seconds))}/result")
+
+    def _ended(
+        self,
+        job: str | PredictionJob,
+        progress: Callable[[PredictionJob], None] | None = None,
+        seconds: float | None = None,
+    ) -> PredictionJob:
+        """Wait for a background prediction, and return it once it has succeeded."""
         path = address("predictions", job)
         ended = self._look(lambda: PredictionJob.of(self._get(path)), progress, seconds)
         if ended.state != "succeeded":
             raise FitError(f"Prediction {ended.id}", ended.state, ended.error)
-        return self._arrow(f"{path}/result")
+        return ended
 
     def diagnostics(self, model: str | Model, **options: Any) -> Json:
         """Return R-hat, effective sample sizes, traces, moves, tree sizes and the verdict."""

@@ -262,19 +262,22 @@ def unusual(values: pa.ChunkedArray, text: pa.ChunkedArray) -> tuple[Spelling, p
     values
         A storable column.
     text
-        The cells as they were written, without surrounding white space; empty where there was nothing.
+        The cells as they were written; empty where there was nothing.
     """
+    bare = pc.utf8_trim_whitespace(text)
     numeric = pa.types.is_floating(values.type) or pa.types.is_integer(values.type)
     sign = COMMA if numeric and _any(pc.match_substring(text, COMMA)) else POINT
-    kept = pc.if_else(pc.equal(text, usual(values, sign)), pa.scalar(None, pa.string()), text)
+    spelled, nothing = usual(values, sign), pa.scalar(None, pa.string())
+    kept = pc.if_else(pc.equal(text, spelled), nothing, text)
     if kept.null_count == len(kept):
         return Spelling(sign), None
     exact: Literal["text", "integer"] | None = None
-    if numeric and _any(pc.match_substring_regex(kept, r"^[+-]?0\d")):
+    odd = pc.if_else(pc.equal(bare, spelled), nothing, bare)
+    if numeric and _any(pc.match_substring_regex(odd, r"^[+-]?0\d")):
         exact = "text"
-    elif numeric and _all_match(pc.filter(kept, pc.is_valid(values)), r"^-?[1-9]\d{0,17}$"):
+    elif numeric and _all_match(pc.filter(odd, pc.is_valid(values)), r"^-?[1-9]\d{0,17}$"):
         exact = (
-            "integer" if _all_match(pc.filter(text, pc.is_valid(values)), r"^(0|-?[1-9]\d{0,17})$") else None
+            "integer" if _all_match(pc.filter(bare, pc.is_valid(values)), r"^(0|-?[1-9]\d{0,17})$") else None
         )
     return Spelling(sign, exact=exact), kept
 

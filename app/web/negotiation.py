@@ -7,15 +7,28 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from app.services.errors import ServiceError
+from app.services.predictions.options import FormName
 
 MediaType = Literal[
-    "application/json", "text/csv", "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet"
+    "application/json",
+    "text/csv",
+    "application/vnd.apache.arrow.stream",
+    "application/vnd.apache.parquet",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 ]
 JSON: MediaType = "application/json"
 CSV: MediaType = "text/csv"
 ARROW: MediaType = "application/vnd.apache.arrow.stream"
 PARQUET: MediaType = "application/vnd.apache.parquet"
-FORMS: tuple[MediaType, ...] = (JSON, CSV, ARROW, PARQUET)  # the first is the default
+XLSX: MediaType = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+# By their names in requests; the first is the default.
+FORMS: dict[FormName, MediaType] = {
+    "json": JSON,
+    "csv": CSV,
+    "arrow": ARROW,
+    "parquet": PARQUET,
+    "xlsx": XLSX,
+}
 MAX_RANGES = 50
 
 
@@ -34,10 +47,10 @@ async def chosen_form(request: Request) -> MediaType:
         None of the formats is accepted.
     """
     ranges = _ranges(",".join(request.headers.getlist("accept")) or "*/*")
-    qualities = {form: _quality(form, ranges) for form in FORMS}
-    best = max(FORMS, key=lambda form: qualities[form])  # the first of equals
+    qualities = {form: _quality(form, ranges) for form in FORMS.values()}
+    best = max(qualities, key=lambda form: qualities[form])  # the first of equals
     if qualities[best] <= 0:
-        raise NotAcceptableError(f"Accept one of {', '.join(FORMS)}.")
+        raise NotAcceptableError(f"Accept one of {', '.join(qualities)}.")
     return best
 
 

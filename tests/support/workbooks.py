@@ -1,13 +1,17 @@
 """Workbooks of given cells, as people's spreadsheets write them."""
 
 import io
+import re
 import zipfile
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
+from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
 import xlsxwriter
 
+_X = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_FIRST_DAY = datetime(1899, 12, 30)  # noqa: DTZ001  that Excel counts from
 _SPREADSHEET = (
     '<?xml version="1.0" encoding="UTF-8"?><office:document-content'
     ' xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0"'
@@ -91,3 +95,51 @@ def _cell(cell: Any) -> str:
     else:
         value = 'office:value-type="string"'
     return f"<table:table-cell {value}><text:p>{escape(str(cell))}</text:p></table:table-cell>"
+
+
+def letters_of(workbook: bytes, decimal: str = ".") -> list[list[str]]:
+    """Return what a spreadsheet shows of the first sheet's cells, in a locale with that decimal sign.
+
+    Fails for a formula, or an unknown format.
+    """
+    with zipfile.ZipFile(io.BytesIO(workbook)) as archive:
+        sheet, styles = (
+            ET.fromstring(archive.read(f"xl/{name}.xml")) for name in ("worksheets/sheet1", "styles")
+        )
+    assert sheet.find(f".//{_X}f") is None
+    named = {each.get("numFmtId"): each.get("formatCode") for each in styles.iter(f"{_X}numFmt")}
+    named |= {"0": "General", "1": "0", "2": "0.00", "3": "#,##0", "4": "#,##0.00", "14": "m/d/yy"}
+    forms = [named[each.get("numFmtId")] for each in styles.find(f"{_X}cellXfs")]
+    rows = []
+    for row in sheet.iter(f"{_X}row"):
+        cells = {}
+        for cell in row:
+            column = sum(
+                (ord(sign) - 64) * 26**at for at, sign in enumerate(cell.get("r").rstrip("0123456789")[::-1])
+            )
+            cells[column] = _shown(cell, forms[int(cell.get("s", "0"))], decimal)
+        rows.append([cells.get(at + 1, "") for at in range(max(cells))])
+    return rows
+
+
+def _shown(cell: ET.Element, form: str, decimal: str) -> str:
+    kind, value = cell.get("t", "n"), "".join(cell.itertext())
+    if kind == "inlineStr":
+        return re.sub("_x([0-9A-F]{4})_", lambda code: chr(int(code[1], 16)), value)
+    if kind == "b":
+        return ("FALSE", "TRUE")[int(value)]
+    assert kind == "n", kind
+    if "y" in form:
+        time = _FIRST_DAY + timedelta(seconds=round(float(value) * 86_400))
+        parts = {"yyyy": "%Y", "mm": "%m", "dd": "%d", "hh": "%H", "ss": "%S", "m": "%-m", "d": "%-d"}
+        form = form.replace("hh:mm", "hh:%M").replace("\\", "").replace('"', "")
+        return time.strftime(re.sub("yyyy|mm|dd|hh|ss|(?<!%)[md]", lambda part: parts[part[0]], form))
+    if form == "General":
+        return f"{float(value):.11g}".replace(".", decimal)
+    before, core, after = re.fullmatch(
+        '(?:"([^"]*)")?(0(?:[.]0+)?|#,##0(?:[.]0+)?)(?:"([^"]*)")?', form
+    ).groups()
+    places = len(core.partition(".")[2])
+    digits = f"{abs(float(value)):{',' * ('#' in core)}.{places}f}"
+    digits = digits.translate({44: 46, 46: 44}) if decimal == "," else digits
+    return f"{'-' * (float(value) < 0)}{before or ''}{digits}{after or ''}"

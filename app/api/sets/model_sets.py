@@ -42,7 +42,7 @@ from app.web.errors import responses
 from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
 from app.web.json_pieces import written
-from app.web.negotiation import JSON
+from app.web.negotiation import JSON, MediaType
 from app.web.paging import Cursor, Limit
 from app.web.rows_route import OPENAPI, FileRequest, RowsRoute, refuse_misplaced
 from app.web.scopes import MAX_JSON_BYTES, needs
@@ -175,7 +175,7 @@ async def predict_by_group(
     as tables, as for one model.
     """
 
-    def answered(options: SetOptions, sent: SentRows) -> Response:
+    def answered(options: SetOptions, sent: SentRows, form: MediaType) -> Response:
         routed = predicting.predict(predictor, owner, set_id, options, sent)
         if form == JSON:
             return Response(written(routed.to_json()), media_type=JSON)
@@ -183,13 +183,13 @@ async def predict_by_group(
 
     if not isinstance(request, FileRequest):
         refuse_misplaced(query)
-        check_form(body, form)
-        return await gate.run(lambda: answered(body, SentRows(body.rows, body.columns)))
+        of_answer = check_form(body, form)
+        return await gate.run(lambda: answered(body, SentRows(body.rows, body.columns), of_answer))
     options = query.options(request.promised)
-    check_form(query, form, query.keep)
+    of_answer = check_form(query, form, query.keep)
 
     def work(file: BinaryIO) -> Response:
-        return answered(query, SentRows(file=(file, options), keep=query.keep))
+        return answered(query, SentRows(file=(file, options), keep=query.keep), of_answer)
 
     return await gate.run(await request.reading(work))
 

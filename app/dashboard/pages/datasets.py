@@ -15,7 +15,7 @@ from app.services import amendments, datasets
 from app.services.access.keys import READ, TRAIN
 from app.services.amendments import ColumnChangeRequest
 from app.services.errors import InUseError, ServiceError
-from app.services.readers.options import KINDS, Options
+from app.services.readers.options import KINDS, WRITTEN, Options
 from app.services.readers.values.missing import is_word_for_missing
 from app.services.request_bodies import filled_in
 from app.web.dependencies import Deleting, Owner, Reading, TheEngine, TheSettings, TheTransactions, Writing
@@ -203,6 +203,11 @@ def _dialect(read_as: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [(label, value + guessed if label == "Encoding" else value) for label, value in rows]
     if others := [name for name in read_as.get("sheets") or () if name != read_as.get("sheet")]:
         rows.insert(1, ("Other sheets", ", ".join(others)))
+    if read_as.get("format") == "csv":
+        is_kept = WRITTEN in read_as
+        rows.append(
+            ("Cells as written", "kept" if is_kept else "not kept: upload the file again to get them back")
+        )
     return rows + ([("Read as missing", ", ".join(missing))] if missing else [])
 
 

@@ -6,6 +6,7 @@ from pathlib import PurePath
 from typing import Annotated, Any
 
 import numpy as np
+import pyarrow as pa
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -17,26 +18,28 @@ from app.dashboard.sparkline import WIDTH
 from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError, ServiceError
 from app.services.explanations.aggregates import AggregateBody, AggregateView, aggregate_file
-from app.services.predictions.answers import PredictionAnswer, to_arrow, to_parquet
-from app.services.predictions.csv_tables import Digits, style_of, to_csv
+from app.services.predictions.answers import PredictionAnswer, to_arrow, to_parquet, to_workbook
+from app.services.predictions.csv_tables import PLAIN, Digits, style_of, to_csv
 from app.services.predictions.file_rows import LIMITS
-from app.services.predictions.kept_columns import EVERY
 from app.services.predictions.options import PredictionOptions
 from app.services.predictions.rows import SentRows
+from app.services.readers.options import EVERY
 from app.services.request_bodies import filled_in
 from app.web.dependencies import OutcomePredictor, Owner, TheGate
-from app.web.negotiation import ARROW, CSV, PARQUET
+from app.web.negotiation import ARROW, CSV, PARQUET, XLSX
 from app.web.scopes import GuardedRoute, needs
 from app.web.uploads import Upload
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 PREVIEW_ROWS, PREVIEW_COLUMNS = 20, 4  # shown; a download has all
 MODEL_CSV = "csv-model"  # a download as the model's own file was written
+# Media types and endings; "csv" is a download as the sent file was written.
 DOWNLOADS = {
-    "csv": (to_csv, CSV, "csv"),
-    MODEL_CSV: (to_csv, CSV, "csv"),
-    "parquet": (to_parquet, PARQUET, "parquet"),
-    "arrow": (to_arrow, ARROW, "arrows"),
+    "csv": (CSV, "csv"),
+    MODEL_CSV: (CSV, "csv"),
+    "xlsx": (XLSX, "xlsx"),
+    "parquet": (PARQUET, "parquet"),
+    "arrow": (ARROW, "arrows"),
 }
 
 
@@ -113,7 +116,8 @@ async def predict_file(
         sent = SentRows(file=(received.file, reading), keep=[EVERY])
         answer = predictor.predict(owner, model_id, PredictionOptions(level=level), sent)
         if form_of_answer in DOWNLOADS:
-            is_read = "csv" in form_of_answer and text(form, "digits") == "rounded"  # by people
+            by_people = form_of_answer not in {"parquet", "arrow"}
+            is_read = by_people and text(form, "digits") == "rounded"
             digits: Digits = "rounded" if is_read else "full"
             return _download(answer, received.filename, form_of_answer, digits)
         preview = preview_of(answer, received.filename, level)
@@ -183,15 +187,25 @@ def _bars(mean: Any, lower: Any, upper: Any, *, probabilities: bool) -> list[tup
 
 
 def _download(answer: PredictionAnswer, filename: str, kind: str, digits: Digits) -> Response:
-    write, media_type, ending = DOWNLOADS[kind]
+    media_type, ending = DOWNLOADS[kind]
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", PurePath(filename.replace("\\", "/")).stem)[:100] or "rows"
     headers = {
         "Content-Disposition": f'attachment; filename="{stem}-predicted.{ending}"',
         "Cache-Control": "no-store",
     }
     table = answer.to_table(rename=True, digits=digits)
-    content = to_csv(table, style_of("model", answer.dialect)) if kind == MODEL_CSV else write(table)
-    return Response(content, media_type=media_type, headers=headers)
+    return Response(_written(answer, table, kind), media_type=media_type, headers=headers)
+
+
+def _written(answer: PredictionAnswer, table: pa.Table, kind: str) -> bytes:
+    if kind == MODEL_CSV:
+        return to_csv(table, style_of("model", answer.dialect))
+    if kind == "csv":
+        is_like = answer.written is not None  # else it came from a file of another kind
+        return to_csv(table, answer.written or PLAIN, letters=answer.letters(table) if is_like else {})
+    if kind == "xlsx":
+        return to_workbook(answer, table)
+    return to_parquet(table) if kind == "parquet" else to_arrow(table)
 
 
 def _level(percent: str | None) -> float:

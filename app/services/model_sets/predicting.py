@@ -165,11 +165,16 @@ def _columns_of(
     file, reading = sent.file
     _, posterior, _ = predictor.lookup(owner, some)
     of_file = read_rows(
-        file, RowReading.of(posterior, reading, dict.fromkeys(by, "text")), predictor.max_rows
+        file, RowReading.of(posterior, reading, dict.fromkeys(by, "text")), predictor.max_rows, sent.keep
     )
     table = kept_columns.with_dates(of_file.as_sent)
     names = kept_columns.names_of(sent.keep, table.column_names)
     known = {*by, *posterior.schema.kinds, *posterior.schema.ignored, *posterior.header.subgroup_kinds}
     read = table.drop_columns([name for name in names if name not in known])
-    facts = {"notes": of_file.notes, "read_as": of_file.read_as, "dialect": posterior.header.dialect}
+    facts: dict[str, Any] = {
+        "notes": of_file.notes,
+        "read_as": of_file.read_as,
+        "dialect": posterior.header.dialect,
+    }
+    facts |= {"texts": of_file.texts, "written": of_file.written}
     return read.to_pydict(), facts | {"kept": table.select(names) if names else None}

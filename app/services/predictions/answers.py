@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from app.services.predictions.csv_tables import Digits, places_of, rounded
+from app.services.predictions.csv_tables import Digits, Letters, places_of, rounded, with_interval
 from app.services.predictions.kept_columns import IN_CSV, beside, renamed
+from app.services.predictions.workbooks import write_workbook
+from app.services.readers.options import CsvStyle
 from sampler import Prediction
 from sampler.host.assessment import RowsVerdict
 from sampler.host.data import FileDialect
@@ -35,6 +37,8 @@ class PredictionAnswer:
     samples: Floats | None = None  # [row, draw], or of several classes [row, class, draw]
     notes: Sequence[str] = ()  # warnings from reading the rows
     kept: pa.Table | None = None  # columns of the rows that tables repeat
+    texts: Letters = field(default_factory=dict)  # cells of these as they were written, by column
+    written: CsvStyle | None = None  # style of the file of the rows
     read_as: Mapping[str, Any] | None = None  # how the file of the rows was read
     dialect: FileDialect | None = None  # of the file that the model was fitted to
     calibration: str | None = None  # checksum of the calibration of intervals
@@ -95,6 +99,12 @@ class PredictionAnswer:
         kept = renamed(self.kept, {*figures.column_names, IN_CSV}) if rename else self.kept
         return beside(kept, figures)
 
+    def letters(self, table: pa.Table) -> Letters:
+        """Return cells of a table's repeated columns as they were written, by their names in the table."""
+        names = self.kept.column_names if self.kept is not None else []
+        named = zip(table.column_names, names, strict=False)
+        return {ours: self.texts[name] for ours, name in named if name in self.texts}
+
 
 def labels_of(members: Iterable[Sequence[bool]], classes: Sequence[str]) -> list[list[str]]:
     """Name the classes in the prediction set of each row."""
@@ -128,6 +138,12 @@ def to_parquet(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
     return bytes(sink.getvalue().to_pybytes())
+
+
+def to_workbook(answer: PredictionAnswer, table: pa.Table) -> bytes:
+    """Encode the table of an answer as an Excel workbook; raises TooLargeError."""
+    with write_workbook([(with_interval(table), answer.letters(table))], table.num_rows) as file:
+        return file.read()
 
 
 def _bounds(estimates: Prediction | Errors) -> dict[str, Any]:

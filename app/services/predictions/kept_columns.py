@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.services.errors import Fault, InvalidRequestError
+from app.services.readers.options import EVERY
 
-EVERY = "*"  # in a request: all columns
 IN_CSV = "interval"  # the column that only CSV has
 
 

@@ -27,13 +27,21 @@ CalibrationName = Annotated[
 ]
 
 
+FormName = Literal["json", "csv", "arrow", "parquet", "xlsx"]
+
+
 class TableOptions(BaseModel):
     """Form of a table of predictions."""
 
+    format: FormName | None = Field(
+        default=None, description="The form of the answer, in place of Accept: JSON, or a table."
+    )
     dialect: CsvDialect = Field(
         default="plain",
         description="Of CSV: plain has commas between values and decimal points; model has the separator and "
-        "decimal sign of the file that the model was fitted to, for the same spreadsheet.",
+        "decimal sign of the file that the model was fitted to, for the same spreadsheet; file is written as "
+        "the rows' own file was (separator, decimal sign, quotes, encoding, line ends), and its cells come "
+        "back letter by letter, those that begin like a formula too.",
     )
     digits: Digits = Field(
         default="full",

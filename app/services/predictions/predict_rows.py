@@ -19,7 +19,7 @@ from app.services.metrics import predict_seconds, predicted_rows
 from app.services.predictions import kept_columns
 from app.services.predictions.answers import PredictionAnswer
 from app.services.predictions.earlier_tables import calibrated_as
-from app.services.predictions.file_rows import read_rows
+from app.services.predictions.file_rows import FileRows, read_rows
 from app.services.predictions.options import MAX_SAMPLES, PredictionOptions
 from app.services.predictions.posteriors import LoadedModel, Posteriors
 from app.services.predictions.row_reading import RowReading, with_levels
@@ -113,6 +113,7 @@ class Predictor(Posteriors):
             The request or the rows are invalid; names column and row.
         """
         rows: Any = None
+        of_file: FileRows | None = None
         kept: Any = None
         notes: list[str] = []
         read_as: Mapping[str, Any] | None = None
@@ -125,7 +126,7 @@ class Predictor(Posteriors):
         posterior = self.pinned(posterior, stored.id, options.interval, options.calibration)
         if sent.file is not None:
             file, reading = sent.file
-            of_file = read_rows(file, RowReading.of(posterior, reading), self.max_rows)
+            of_file = read_rows(file, RowReading.of(posterior, reading), self.max_rows, sent.keep)
             notes, read_as = of_file.notes, of_file.read_as
             names = kept_columns.names_of(sent.keep, of_file.as_sent.column_names)
             kept = kept_columns.with_dates(of_file.as_sent.select(names)) if names else None
@@ -137,7 +138,8 @@ class Predictor(Posteriors):
             coded = posterior.encode(rows)
             answer = self._answer(stored, posterior, coded, options)
         predicted_rows.inc(coded.num_rows)
-        return replace(answer, notes=notes, kept=kept, read_as=read_as)
+        answer = replace(answer, notes=notes, kept=kept, read_as=read_as)
+        return answer if of_file is None else replace(answer, texts=of_file.texts, written=of_file.written)
 
     def _answer(
         self, model: ModelHead, posterior: Posterior, coded: Coded, options: PredictionOptions

@@ -1,11 +1,11 @@
 """Results of background predictions, as JSON, CSV, Arrow and Parquet, read one block of rows at a time."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from tempfile import TemporaryFile
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,15 +19,18 @@ from app.services.predictions.answers import arrow_parts, labels_of, with_facts
 from app.services.predictions.csv_tables import (
     PLAIN,
     CsvDialect,
-    CsvStyle,
     Digits,
+    Letters,
     places_of,
     rounded,
     style_of,
     to_csv,
+    with_interval,
 )
 from app.services.predictions.posteriors import DamagedError
 from app.services.predictions.totals import COUNTS
+from app.services.predictions.workbooks import Piece, write_workbook
+from app.services.readers.options import TEXTS, CsvStyle
 from app.store import models
 from app.store import predictions as store
 from app.store.column_codec import Spelling
@@ -78,19 +81,35 @@ class Result:
 
         Numbers are text where their values lose digits; others with `as_text`.
         """
-        keep, dataset_id = self.prediction.request.get("keep", ()), self.prediction.dataset_id
-        if not keep or dataset_id is None:
-            return {}
-        with session_scope(self.engine, read_only=True) as session:
-            dataset = session.get(Dataset, dataset_id)
-            kinds = {} if dataset is None else {each["name"]: each["kind"] for each in dataset.columns}
-            spellings = {} if dataset is None else dataset.spellings or {}
+        kinds, known, _ = self._dataset
+        spellings = known or {}
+        keep = self.prediction.request.get("keep", ())
         exact = {name: Spelling(**spellings[name]).exact for name in keep if name in spellings}
         return {
             name: pa.int64() if kind == "integer" else pa.string()
             for name, kind in exact.items()
             if kind is not None or (as_text and kinds[name] != "number")
         }
+
+    @cached_property
+    def _dataset(self) -> tuple[dict[str, str], dict[str, Any] | None, dict[str, Any]]:
+        """Kinds and spellings of the dataset's columns, and how its file was read; empty where it is gone."""
+        with session_scope(self.engine, read_only=True) as session:
+            dataset = session.get(Dataset, self.prediction.dataset_id) if self.prediction.dataset_id else None
+            if dataset is None:
+                return {}, None, {}
+            kinds = {each["name"]: each["kind"] for each in dataset.columns}
+            return kinds, dataset.spellings, dataset.read_as or {}
+
+    def _letters(self, seq: int) -> Letters:
+        """Read the cells of a block of kept columns as they were written, as far as that is known."""
+        _, spellings, report = self._dataset
+        if spellings is None:
+            return {}
+        keep = self.prediction.request.get("keep", ())
+        names = [name for name in keep if report["format"] == "csv" or name in report.get(TEXTS, ())]
+        kept = self._kept(seq, names, names)
+        return {name: kept.column(name) for name in names}
 
     def as_arrow(self) -> Iterator[bytes]:
         """Return the result as an Arrow stream, one batch per block."""
@@ -106,23 +125,45 @@ class Result:
                 for seq in range(self._blocks):
                     writer.write_table(self._table(seq).cast(schema))
             file.seek(0)
-            while piece := file.read(PIECE_BYTES):
-                yield piece
+            yield from _sent(file)
 
     def style(self, wanted: CsvDialect) -> CsvStyle:
         """Return the style of CSV that a request wants; raises InvalidRequestError."""
         if wanted == "plain":
             return PLAIN
+        if wanted == "file":
+            _, spellings, report = self._dataset
+            style = style_of(wanted, None, None if spellings is None else CsvStyle.of_report(report))
+            to_csv(self._table(0).slice(0, 0), style)  # its names, which may not fit the encoding
+            return style
         with session_scope(self.engine, read_only=True) as session:
             header = models.header(session, self.prediction.model_id)
         return style_of(wanted, None if header is None else Header.from_bytes(header).dialect)
 
-    def as_csv(self, style: CsvStyle = PLAIN) -> Iterator[bytes]:
-        """Return the result as CSV."""
+    def as_csv(self, style: CsvStyle = PLAIN, *, as_written: bool = False) -> Iterator[bytes]:
+        """Return the result as CSV, kept columns with the letters of the file on request."""
+        for number, (table, letters) in enumerate(self._pieces(as_text=True, as_written=as_written)):
+            yield to_csv(table, style, header=number == 0, letters=letters)
+
+    def as_workbook(self) -> Iterator[bytes]:
+        """Return the result as an Excel workbook, which is written to disk before this returns.
+
+        Raises TooLargeError.
+        """
+        pieces = self._pieces(as_text=False, as_written=True)
+        return _sent(
+            write_workbook(
+                ((with_interval(table), letters) for table, letters in pieces), self.prediction.num_rows
+            )
+        )
+
+    def _pieces(self, *, as_text: bool, as_written: bool) -> Iterator[Piece]:
         for seq in range(self._blocks):
-            table = self._table(seq, as_text=True)
+            table = self._table(seq, as_text=as_text)
+            letters = self._letters(seq) if as_written else {}
             for start in range(0, table.num_rows, CSV_ROWS):
-                yield to_csv(table.slice(start, CSV_ROWS), style, header=seq == start == 0)
+                part = {name: column.slice(start, CSV_ROWS) for name, column in letters.items()}
+                yield table.slice(start, CSV_ROWS), part
 
     def as_json(self) -> Iterator[bytes]:
         """Return the result in the form of `POST /models/{id}/predict`, one column after the other."""
@@ -195,15 +236,19 @@ class Result:
         if not (keep := self.prediction.request.get("keep")):
             return figures
         types = self._types_of_text(as_text=as_text)
-        try:
-            with session_scope(self.engine, read_only=True) as session:
-                kept, _ = store.read_rows(session, self.prediction, keep, seq, types)
-        except (KeyError, DatasetGoneError):
-            raise NotFoundError("The dataset was deleted.") from None
+        kept = self._kept(seq, keep, types)
         columns = [_kept(kept.column(name), types.get(name), as_text=as_text) for name in keep]
         kept = pa.table(columns, names=keep)
         # Whether times are dates must not differ by block.
         return kept_columns.beside(kept_columns.with_dates(kept) if self._blocks == 1 else kept, figures)
+
+    def _kept(self, seq: int, names: Sequence[str], exact: Collection[str]) -> pa.Table:
+        """Read columns of the dataset; those in `exact` as they were written."""
+        try:
+            with session_scope(self.engine, read_only=True) as session:
+                return store.read_rows(session, self.prediction, names, seq, exact)[0]
+        except (KeyError, DatasetGoneError):
+            raise NotFoundError("The dataset was deleted.") from None
 
     @cached_property
     def _places(self) -> int | None:
@@ -221,10 +266,17 @@ class Result:
         return table
 
 
+def _sent(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(PIECE_BYTES):
+            yield piece
+
+
 def _kept(column: pa.ChunkedArray, type_: pa.DataType | None, *, as_text: bool) -> pa.ChunkedArray:
     """Convert a column to repeat: text of a file to its type, and for CSV whole numbers to integers."""
     if type_ is not None:
-        pattern = r"^-?\d" if pa.types.is_integer(type_) else "."
+        is_whole = pa.types.is_integer(type_)
+        column, pattern = (pc.utf8_trim_whitespace(column), r"^-?\d") if is_whole else (column, ".")
         present = pc.match_substring_regex(column, pattern)
         return pc.if_else(present, column, pa.scalar(None, pa.string())).cast(type_)
     if as_text and pa.types.is_floating(column.type):

@@ -25,6 +25,7 @@ from app.services.readers.dialect import (
     lines_of,
     reader,
     sniff,
+    with_habits,
 )
 from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.scratch import Scratch
@@ -90,7 +91,8 @@ def _sniffed(file: BinaryIO, start: int, options: Options) -> Dialect:
         sample = file.read(size)
         whole = len(sample) < size
         if whole or size >= WIDEST_SAMPLE_BYTES or sample.count(b"\n") + sample.count(b"\r") > ENOUGH_LINES:
-            return sniff(sample, options, whole=whole)
+            dialect = sniff(sample, options, whole=whole)
+            return with_habits(dialect, sample[dialect.offset :])
         size *= 8
 
 

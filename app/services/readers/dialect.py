@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from app.services.errors import Fault, UnusableDataError
-from app.services.readers.options import CHARACTERS, MAX_COLUMNS, MAX_NAME, MISSING, QUOTES, Options
+from app.services.readers.options import CHARACTERS, MAX_COLUMNS, MAX_NAME, MISSING, QUOTES, Options, Quoted
 from sampler.host.data import name_fault as fault_in_words
 
 SAMPLE_BYTES = 64 * 1024  # size of the sample
@@ -23,6 +23,7 @@ WIDEST_SAMPLE_BYTES = 4 << 20  # size where the header alone is longer
 SAMPLE_ROWS = 50
 NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
 VALUE = re.compile(rf"({NUMBER.pattern}|\d{{1,4}}[-/.:]\d.*)$")  # a number, date or time
+BARE = re.compile(rf"(?i)({VALUE.pattern}|true$|false$|{'$|'.join(map(re.escape, filter(None, MISSING)))}$)")
 SEP_LINE = re.compile(r'"?sep=(.)"?\s*\r?\n', re.IGNORECASE)  # a convention of Excel
 SINGLE_COLUMN = (
     "The file has a single column: no comma, semicolon, tab, bar or space separates its first line. A table "
@@ -54,6 +55,8 @@ class Dialect:
     unnamed: frozenset[int] = frozenset()
     doubt: str = ""  # on a comment above, which may be the header
     title: str = ""  # above the header, which is left out
+    line_end: str = "\n"
+    quoted: Quoted = "needed"
 
     @property
     def is_plain(self) -> bool:
@@ -145,6 +148,24 @@ def titles(rows: list[list[str]], options: Options, merged: float = math.inf) ->
         or (5 * len(header) >= 4 * usual and not any(map(_is_value, header)))
     )
     return above if above + 1 < len(rows) and starts and (is_header or options.header is False) else 0
+
+
+def with_habits(dialect: Dialect, sample: bytes) -> Dialect:
+    """Return the dialect with line ends and what is quoted, by a sample from its header on."""
+    text = sample.decode("utf-8", errors="ignore")
+    end = re.search(r"\r\n|\n|\r", text)
+    found = replace(dialect, line_end=end[0] if end else "\n")
+    quote, sign = re.escape(dialect.quote), re.escape(dialect.separator)
+    if not quote or dialect.quote not in text:
+        return found
+    plain = rf"[^{quote}\\]|\\." if dialect.escape else f"[^{quote}]"
+    cells = re.findall(rf"{quote}(?:{plain}|{quote}{quote})*{quote}|[^{sign}{quote}\s][^{sign}\r\n]*", text)[
+        :-1
+    ]
+    bare = [cell for cell in cells if cell[0] != dialect.quote]
+    if not bare:
+        return replace(found, quoted="all")
+    return replace(found, quoted="words") if all(BARE.match(cell) for cell in bare) else found
 
 
 @dataclass(frozen=True)

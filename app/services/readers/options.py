@@ -1,5 +1,6 @@
 """Options and limits for reading a file; both are sent to the confined process as JSON."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -10,14 +11,43 @@ Format = Literal["csv", "parquet", "arrow", "xlsx", "xlsb", "xls", "ods", "json"
 TYPED = ("parquet", "arrow", None)  # formats without cells as they were written
 WORKBOOKS = ("xlsx", "xlsb", "xls", "ods")
 Totals = Literal["keep", "leave-out"]
+Quoted = Literal["needed", "words", "all"]
 KINDS = ("number", "boolean", "date", "category", "text")
 CHARACTERS: dict[str, str] = dict(zip(get_args(Separator), ",;\t| ", strict=True))
 QUOTES: dict[str, str] = {"double": '"', "single": "'"}
 
+EVERY = "*"  # in a request, for columns to keep: all
+TEXTS = "texts"  # in the report of how a file was read: columns of texts in a format with types
+WRITTEN = "written"  # in the report of how a file was read: its style, but for the decimal sign
 MAX_COLUMNS = 10_000
 MAX_NAME = LONGEST_NAME
 # Usual spellings of a missing value, ignoring case; an empty cell always is one.
 MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nil", "?", "-", "--", ".")
+
+
+@dataclass(frozen=True)
+class CsvStyle:
+    """Style in which a CSV file is written.
+
+    `mark` tells whether a mark at its beginning says how characters are coded. `quoted` are the values in
+    quotes: those that need it, all but numbers and the like (words), or all. `escape` writes a quote within
+    quotes with a backslash, in place of twice.
+    """
+
+    separator: str = ","
+    decimal: str = "."
+    mark: bool = False
+    encoding: str = "utf-8"
+    line_end: str = "\n"
+    quote: str = '"'
+    quoted: Quoted = "needed"
+    escape: bool = False
+
+    @classmethod
+    def of_report(cls, report: Mapping[str, Any]) -> "CsvStyle | None":
+        """Take the style from the report of how a file was read; None where it doesn't tell."""
+        written = report.get(WRITTEN)
+        return written and cls(**written, decimal="," if report.get("decimal") == "comma" else ".")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from app.services.readers.delimited import read_delimited
 from app.services.readers.dialect import NUMBER, Dialect
 from app.services.readers.encodings import as_utf8
 from app.services.readers.json_records import read_json
-from app.services.readers.options import WORKBOOKS, Options, ReaderLimits
+from app.services.readers.options import TEXTS, WORKBOOKS, WRITTEN, CsvStyle, Options, ReaderLimits
 from app.services.readers.scratch import Scratch
 from app.services.readers.spool import Spool
 from app.services.readers.unpack import format_of, unpack
@@ -137,7 +137,7 @@ class ReadTable:
             return ReadColumn(index, name, values, note, None, None)
         of_numbers = pa.types.is_floating(values.type)
         decimal = (self.options.decimal or typing.shown.get(name)) if of_numbers else None
-        return ReadColumn(index, name, values, note, pc.utf8_trim_whitespace(text), decimal)
+        return ReadColumn(index, name, values, note, text, decimal)
 
     def _is_text(self, name: str) -> bool:
         """Return whether a column has cells as they were written."""
@@ -284,7 +284,7 @@ def _of_cells(
         spool, warnings = read_columnar(file, kind, limits, scratch, options)
     if kind in {*WORKBOOKS, "json"}:
         texts = tuple(field.name for field in spool.schema if pa.types.is_string(field.type))
-        options = replace(options, as_text=texts)
+        options, read_as[TEXTS] = replace(options, as_text=texts), list(texts)
     table = ReadTable(spool, options, read_as, dialect, warnings)
     if useless := [word for name, word in unused.items() if getattr(options, name) is not None]:
         table.warnings.append(f"A {FORMATS[kind]} file has no {' or '.join(useless)}: ignored")
@@ -297,6 +297,16 @@ def _of_text(
     text, start, encoding = as_utf8(file, options.encoding, limits.bytes, scratch)
     dialect, spool, empty = read_delimited(text, start, options, limits, scratch)
     read_as |= {"encoding": encoding.title, "encoding_guessed": encoding.guessed, **dialect.to_read_as()}
+    style = CsvStyle(
+        separator=dialect.separator,
+        mark=encoding.mark,
+        encoding=encoding.name,
+        line_end=dialect.line_end,
+        quote=dialect.quote,
+        quoted=dialect.quoted,
+        escape=dialect.escape,
+    )
+    read_as[WRITTEN] = {name: value for name, value in asdict(style).items() if name != "decimal"}
     table = ReadTable(spool, options, read_as, dialect)
     if encoding.guessed:
         table.warnings.append(

@@ -12,6 +12,7 @@ from tests.support.api_calls import post_csv
 from tests.support.databases import only
 from tests.support.html_page import page_of
 from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.workbooks import letters_of
 
 pytestmark = only("sqlite")
 
@@ -39,6 +40,7 @@ def test_a_file_is_predicted_and_downloaded_with_its_own_columns(browser, client
     lines = csv.text.replace('"', "").splitlines()
     assert lines[0] == "id,colour,size,mean,sd,lower_80,upper_80,flags,interval"
     assert lines[1].startswith("007,red,3,")
+    assert letters_of(send("xlsx").content)[1][:3] == ["007", "red", "3"]
     parquet = pq.read_table(io.BytesIO(send("parquet").content))
     arrow = pa.ipc.open_stream(send("arrow").content).read_all()
     assert parquet.equals(arrow)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -9,8 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.services.errors import InvalidRequestError
-from app.services.predictions.csv_tables import CsvStyle, places_of, rounded, style_of, to_csv
+from app.services.predictions.csv_tables import places_of, rounded, style_of, to_csv
+from app.services.predictions.workbooks import shown, write_workbook
+from app.services.readers.options import CsvStyle
 from sampler.storage.file_dialect import FileDialect
+from tests.support.workbooks import letters_of
 
 DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 FORMULAS = [
@@ -73,20 +77,20 @@ def test_numbers_stay_numbers():
 def test_a_table_in_the_dialect_of_a_file():
     """Separator and decimal sign are the file's, figures only; a mark says that it is UTF-8, once."""
     table = pa.table({"id": ["1.5", "-ä;"], "n": [3, 4], "mean": [-1234.5, None], "kept": [True, False]})
-    text = to_csv(table, CsvStyle(";", ",", has_mark=True))
+    text = to_csv(table, CsvStyle(";", ",", mark=True))
     assert text.startswith(b"\xef\xbb\xbf")
     read = list(csv.reader(io.StringIO(text.decode("utf-8-sig"), newline=""), delimiter=";"))
     assert read[1:] == [["1.5", "3", "-1234,5", "true"], ["'-ä;", "4", "", "false"]]
-    assert not to_csv(table, CsvStyle(";", ",", has_mark=True), header=False).startswith(b"\xef\xbb\xbf")
+    assert not to_csv(table, CsvStyle(";", ",", mark=True), header=False).startswith(b"\xef\xbb\xbf")
 
 
 @pytest.mark.parametrize(
     ("dialect", "style"),
     [
-        (FileDialect("semicolon", "Windows-1252", "comma"), CsvStyle(";", ",", has_mark=True)),
-        (FileDialect("tab", "UTF-8", "comma"), CsvStyle("\t", ",", has_mark=True)),
-        (FileDialect("comma", "UTF-8", None), CsvStyle(",", ".", has_mark=True)),
-        (FileDialect(None, "UTF-8", "comma"), CsvStyle(";", ",", has_mark=True)),
+        (FileDialect("semicolon", "Windows-1252", "comma"), CsvStyle(";", ",", mark=True)),
+        (FileDialect("tab", "UTF-8", "comma"), CsvStyle("\t", ",", mark=True)),
+        (FileDialect("comma", "UTF-8", None), CsvStyle(",", ".", mark=True)),
+        (FileDialect(None, "UTF-8", "comma"), CsvStyle(";", ",", mark=True)),
     ],
 )
 def test_the_style_is_that_of_the_models_file(dialect, style):
@@ -118,3 +122,75 @@ def test_figures_are_rounded_by_their_standard_deviation(columns, places):
     for name, values in columns.items():
         assert again.column(name).to_pylist() == [round(value, places) for value in values]
     assert again.column("rhat")[0].as_py() == 1.235
+
+
+def test_only_the_letters_of_a_file_may_begin_like_a_formula():
+    """Cells of a file are left as they are on request; others are guarded, and no workbook has a formula."""
+    letters = {"=own": pa.chunked_array([FORMULAS])}
+    table = pa.table({"=own": ["x"] * len(FORMULAS), "=other": FORMULAS})
+    style = CsvStyle(";", ",", mark=True, line_end="\r\n", quoted="all", encoding="utf-16-le")
+    text = to_csv(table, style, letters=letters).decode("utf-16")
+    names, *rows = csv.reader(io.StringIO(text, newline=""), delimiter=";")
+    assert names == ["=own", "'=other"]
+    assert [row[0] for row in rows] == FORMULAS
+    assert not any(row[1].startswith(DANGEROUS) for row in rows)
+    with write_workbook([(table, letters)], table.num_rows) as file:
+        cells = letters_of(file.read())
+    assert [row[0].replace("\r", "") for row in cells[1:]] == [cell.replace("\r", "") for cell in FORMULAS]
+
+
+@pytest.mark.parametrize("quoted", ["needed", "words", "all"])
+@pytest.mark.parametrize(("quote", "escape"), [('"', False), ('"', True), ("'", False)])
+@pytest.mark.parametrize("separator", [",", ";", "\t", " "])
+def test_letters_are_read_back_in_every_style(separator, quote, escape, quoted):
+    """Quotes, separators, line breaks and backslashes of a cell stay in it."""
+    letters = ["a", "", "NA", "1.5", "it's", 'a "b"', "x;y,z\tw v", "two\nlines", "back\\slash"]
+    style = CsvStyle(separator, quote=quote, escape=escape, quoted=quoted)
+    text = to_csv(pa.table({"c": letters, "m": letters}), style, letters={"c": pa.chunked_array([letters])})
+    form = {"delimiter": separator, "quotechar": quote, "escapechar": "\\" if escape else None}
+    read = list(csv.reader(io.StringIO(text.decode(), newline=""), doublequote=not escape, **form))
+    assert [row[0] for row in read[1:]] == letters
+
+
+def test_an_encoding_that_lacks_a_letter_is_named():
+    """A name of a class that the file's encoding doesn't have refuses the answer."""
+    letters = {"c": pa.chunked_array([["a"]])}
+    with pytest.raises(InvalidRequestError, match="has no") as refused:
+        to_csv(pa.table({"c": ["a"], "mean_\u0142": [0.5]}), CsvStyle(encoding="cp1252"), letters=letters)
+    assert "cp1252" in refused.value.errors[0].detail
+
+
+def moment(*parts):
+    """Return a time without a zone."""
+    return datetime(*parts, tzinfo=UTC).replace(tzinfo=None)
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "form"),
+    [
+        (12.5, "12.50", "0.00"),
+        (12.5, "12,50", "0.00"),
+        (1234.5, "1.234,50", "#,##0.00"),
+        (12.0, "12 %", '0" %"'),
+        (-5.0, "-$5", '"$"0'),
+        (7.0, "007", ""),
+        (7.0, " 7", '" "0'),
+        (1200.0, "1.2k", ""),
+        (1234.0, "1.234", "#,##0"),
+        (1.234, "1.234", "0.000"),
+        (1e20, "1e20", ""),
+        (0.1234567890123456, "0.1234567890123456", ""),
+        (-0.0, "-0", ""),
+        (None, "n/a", ""),
+        (moment(2026, 1, 13), "1/13/2026", r"m\/dd\/yyyy"),
+        (moment(2026, 1, 13, 5, 7), "13.01.2026 05:07", r'dd\.mm\.yyyy" "hh:mm'),
+        (moment(2026, 1, 13), "2026-01-14", ""),
+        (moment(1899, 1, 13), "1899-01-13", ""),
+        (True, "true", ""),
+    ],
+)
+def test_a_workbook_has_values_where_it_shows_the_letters(value, text, form):
+    """A number or date keeps its value and gets a format that shows its letters, else it is text."""
+    cell, shape = shown(value, text)
+    assert shape == form
+    assert cell == (value if form else text)

@@ -6,7 +6,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from app.services.errors import UnusableModelError
-from app.services.readers.options import Options, ReaderLimits
+from app.services.readers.options import EVERY, Options, ReaderLimits
 from app.services.readers.profile import summarise
 from app.services.readers.table import kind_of, open_table
 from app.store import column_codec
@@ -70,17 +70,25 @@ def dataset(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
 
 
 def rows(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
-    """Read a file and write its typed columns to `out` as an Arrow stream."""
+    """Read a file and write its typed columns to `out` as an Arrow stream.
+
+    The cells of those that are to be kept, as they were written, follow as further columns, which the report
+    names.
+    """
     with open_table(
         file, Options.from_json(task["options"]), ReaderLimits.from_json(task["limits"])
     ) as table:
         columns = sorted(table.columns(), key=lambda column: column.position)
         read = pa.table({column.name: column.values for column in columns})
-    with pa.ipc.new_stream(out, read.schema) as writer:
-        writer.write_table(read)
+        keep = read.column_names if EVERY in task["keep"] else task["keep"]
+        texts = {each.name: each.text for each in columns if each.text is not None and each.name in keep}
+    sent = pa.table([*read.columns, *texts.values()], names=[*read.column_names, *texts])
+    with pa.ipc.new_stream(out, sent.schema) as writer:
+        writer.write_table(sent)
     out.flush()
     summary = table.summary([kind_of(type_) for type_ in read.schema.types])
     return {
+        "texts": [*texts],
         "warnings": [
             *table.warnings,
             *(f"{column.name}: {column.note}" for column in columns if column.note),

@@ -78,7 +78,7 @@ def test_an_assistant_fits_and_predicts_over_stdio(client, settings, tmp_path):
             for path in ("link.csv", "../secret.csv", "/etc/passwd", "none.csv"):
                 refused, wrong = await said(assistant, "upload", path=path)
                 assert wrong
-                assert "is no CSV, Parquet or Arrow file in" in refused
+                assert "is no workbook, CSV, JSON, Parquet or Arrow file in" in refused
 
             dataset = uploaded.split()[1]
             for name in ("first", "second"):
