@@ -28,6 +28,9 @@ def read(cells, model=None, **options):
         (["1 200,50 zł", "3,00 zł"], [1200.5, 3], "PLN"),
         (["\u22123.5", "4"], [-3.5, 4], None),
         (["(1,234.50)", "20.25"], [-1234.5, 20.25], None),
+        (["12 kg", "3.5 kg"], [12, 3.5], "kg"),
+        (["1.2k", "3M", "0"], [1200, 3_000_000, 0], None),
+        (["1.2 k", "300"], [1200, 300], None),
         (["\u20131", "+2", "-3"], [-1, 2, -3], None),
     ],
 )
@@ -42,7 +45,10 @@ def test_amounts_are_numbers(cells, numbers, unit):
 @pytest.mark.parametrize(
     ("cells", "why", "number", "unit"),
     [
-        (["12 kg", "3.5 kg"], "looks like a number in kg", 12, "kg"),
+        (["12 m", "3.5 m"], "looks like a number in m", 12, "m"),
+        (["12 kg", "3.5"], "1 of its values in kg, 1 without a unit", 12, "kg"),
+        (["14k", "18k"], "'14k' may be 14e3", 14_000, None),
+        (["30K", "5"], "'30K' may be 30e3", 30_000, None),
         (["12 €", "3", "4"], "1 of its values in EUR, 2 without a unit", 12, "EUR"),
         (["(1)", "(22)"], "'(1)' may be -1", -1, None),
         (["10:30", "9:05"], "looks like a time of day", 10.5, "h"),
@@ -71,6 +77,26 @@ def test_codes_with_digits_are_no_amounts(cells):
 
     assert (values, unit, faults) == (cells, None, [])
     assert "is read as" not in note
+
+
+@pytest.mark.parametrize(
+    ("cells", "why"),
+    [
+        (["12 kg", "3 lb"], "its values are in kg and lb: write all in one"),
+        (["5 g", "2 kg"], "its values are in g and kg: write all in one"),
+        (["5 ft 7", "6 ft 1"], "write one in one unit, such as 67"),
+        (["5'7\"", "6'1\""], "write one in one unit, such as 67"),
+        (["3h 20", "1h 5m"], "write one in one unit, such as 67"),
+        (["3 apples", "2 pears"], ""),
+        (["12B34", "7C2"], ""),
+    ],
+)
+def test_units_that_mix_are_said_and_not_converted(cells, why):
+    """A column of several units, or of two numbers in a cell, stays text, and the note says what to write."""
+    values, note, unit, _ = read(cells)
+    assert (values, unit) == (cells, None)
+    assert why in note
+    assert bool(note) == bool(why)
 
 
 def test_several_currencies_are_never_one_column():
@@ -113,6 +139,8 @@ def test_forcing_a_kind_tells_examples_and_the_number_of_others():
         ({}, ["10:30"], None, "has another unit than the model's file, none"),
         ({"x": "h"}, ["10:30"], 10.5, None),
         ({}, ["(3,5)"], -3.5, None),
+        ({}, ["1,2k"], 1200, None),
+        ({"x": "k"}, ["1,2k"], 1.2, None),
     ],
 )
 def test_new_rows_have_the_unit_of_the_models_file(units, cells, number, refused):

@@ -1,13 +1,13 @@
 """Numbers with a unit, or in the notation of accounts: "1.508,98 €", "12 %", "($3.50)".
 
-Amounts of money and percentages are read where all cells have the same unit, and so are negative numbers in
-parentheses beside others. Any other unit, or cells without one, are read on request: until then the column is
-text, with a note.
+Amounts of money, percentages and usual measures are read where all cells have the same unit, and so are
+negative numbers in parentheses beside others, and thousands ("1.2k") beside millions or plain numbers. Any
+other unit, or cells without one, are read on request: until then the column is text, with a note.
 """
 
 import functools
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +24,13 @@ _CURRENCIES = (
     "KRW THB MYR IDR PHP VND BRL MXN ARS CLP UYU ZAR NGN KES EGP ILS AED SAR KZT GEL RSD"
 )
 UNITS = frozenset({"%", "‰", "$", "¥", "kr", *_CURRENCIES.split()})
+# Such as no code has: of "5 m" or "3 K" it is not plain what they are.
+_MEASURES = "kg mg lb lbs oz cm mm km ft yd mi ml cl kW kWh MWh GB MB km/h mph sqm sqft m² ft² °C °F"
+MEASURES = UNITS | {*_MEASURES.split()}
+KNOWN = MEASURES | {"g", "m", "t", "l", "L", "in", "h", "min", "s", "K"}
+SCALES = {"k": "e3", "K": "e3", "M": "e6", "Mio": "e6", "bn": "e9", "Mrd": "e9"}
+_LARGE, _SMALL = "ft|feet|'|\u2032|lbs?|st|h|hrs?|min|m", "in|\"|\u2033|''|oz|lbs?|m|min|s"
+TWO_NUMBERS = rf"^\d+ ?(?:{_LARGE})\.?,? ?\d+(?:[.,]\d+)? ?(?:{_SMALL})?\.?$"
 HOURS = "h"  # the unit of times that are read as numbers
 _MINUS = ("-", "\u2212", "\u2013")  # with the typographic minus, and the dash that stands for it
 _SIGNS = f"+\\{''.join(_MINUS)}"
@@ -58,6 +65,8 @@ class Amounts:
         Names of their units, empty without one; null where `numbers` is.
     special
         Whether a cell has a unit, or is negative by parentheses or another sign than "-".
+    is_plain
+        Whether no thousands or millions were read that may be units.
 
     """
 
@@ -65,6 +74,19 @@ class Amounts:
     numbers: pa.ChunkedArray
     units: pa.ChunkedArray
     special: pa.ChunkedArray
+    is_plain: bool = True
+
+    def scaled(self, *, wanted: bool = False) -> "Amounts":
+        """Return numbers times thousands and millions where these can't be one unit, or are `wanted`."""
+        found = {*self.counts}
+        if not {""} < found | {""} <= {"", *SCALES} or not (wanted or "k" in found or len(found) > 1):
+            return self
+        powers = self.units
+        for sign, power in SCALES.items():
+            powers = pc.if_else(pc.equal(powers, sign), power, powers)
+        numbers = pc.binary_join_element_wise(self.numbers, powers, "")
+        units = pc.if_else(pc.is_valid(self.units), "", self.units)
+        return replace(self, numbers=numbers, units=units, is_plain="k" in found and len(found) > 1)
 
     @classmethod
     def of(cls, text: pa.ChunkedArray) -> "Amounts":
@@ -124,7 +146,7 @@ class Amounts:
         """Whether no cell is in doubt: one unit of money or percent, or none and some not in parentheses."""
         if len(self.counts) > 1 or self.numbers.null_count > self.text.null_count:
             return False
-        return self.unit in UNITS if self.unit else not self._are_in_parentheses
+        return self.unit in MEASURES if self.unit else self.is_plain and not self._are_in_parentheses
 
     @property
     def _are_in_parentheses(self) -> bool:
@@ -148,13 +170,14 @@ class Amounts:
         cell, number = self.text.drop_null()[0].as_py(), self.numbers.drop_null()[0].as_py()
         units = [unit for unit, _ in self.counts.most_common() if unit]
         if not units:
-            return f"{quote_cell(cell)} may be {number}: {ask} if it is" if self._are_in_parentheses else ""
+            is_doubtful = self._are_in_parentheses or not self.is_plain
+            return f"{quote_cell(cell)} may be {number}: {ask} if it is" if is_doubtful else ""
         if len(units) > 1:
             return (
-                f"its values are in {' and '.join(units[:3])}: write all in one" if {*units} <= UNITS else ""
+                f"its values are in {' and '.join(units[:3])}: write all in one" if {*units} <= KNOWN else ""
             )
         unit = units[0]
-        if self.counts[""] and unit in UNITS:
+        if self.counts[""]:
             bare = f"{self.counts['']} without a unit"
             return f"{self.counts[unit]} of its values in {unit}, {bare}: {ask} to take all for {unit}"
         return f"{quote_cell(cell)} looks like a number in {unit}: {ask} to read it so"

@@ -176,7 +176,10 @@ class Typing:
             return self._in_unit(name, Amounts.of_times(text, hours), hours)
         if not required and not amounts.are_amounts(text):
             return None
+        model = self.options.model
+        has_unit = model is not None and name in model.units
         split = Amounts.of(text)
+        split = split if has_unit else split.scaled(wanted=bool(self.options.known))
         if not split.are_special or not (required or split.are_clear):
             return None
         typed = self._numbers(name, split.bare(), last=last, required=required)
@@ -371,7 +374,10 @@ def doubt(name: str, text: pa.ChunkedArray) -> str:
             f"{cell} looks like a time of day: give it the kind number (?kind={name}:number) to read hours, "
             "10:30 as 10.5"
         )
-    return Amounts.of(text).doubt(name) if amounts.are_amounts(text) else ""
+    if all_match(text, amounts.TWO_NUMBERS):
+        cell = quote_cell(text.drop_null()[0].as_py())
+        return f"{cell} has two numbers, like feet and inches: write one in one unit, such as 67 for 5 ft 7"
+    return Amounts.of(text).scaled().doubt(name) if amounts.are_amounts(text) else ""
 
 
 def _is_boolean(text: pa.ChunkedArray) -> bool:
