@@ -38,7 +38,7 @@ from sampler.posterior.results.groups import Correlation, GroupDeviation, GroupE
 from sampler.posterior.results.interactions import Interactions
 from sampler.posterior.results.prediction import Errors, are_finite, prediction_columns
 from sampler.posterior.results.rankings import Inclusion, PermutationImportance
-from sampler.posterior.results.shap_values import ShapValues, moving_most
+from sampler.posterior.results.shap_values import OutcomeReasons, ShapValues, moving_most
 from sampler.posterior.results.survival import Band, SurvivalCurves
 from sampler.posterior.results.treatment_effects import (
     EffectEstimate,
@@ -92,6 +92,7 @@ __all__ = [
     "Loss",
     "ModelCard",
     "ModelComparison",
+    "OutcomeReasons",
     "PartialDependence",
     "PermutationImportance",
     "Precision",

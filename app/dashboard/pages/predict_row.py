@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
+import numpy as np
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
@@ -19,7 +20,7 @@ from app.services.errors import (
 )
 from app.services.explanations.guard import explain
 from app.services.explanations.joint import JointBody
-from app.services.explanations.shap_values import ShapBody
+from app.services.explanations.shap_values import ShapBody, left_out_of
 from app.services.explanations.survival import SurvivalBody
 from app.services.predictions.options import PredictionOptions
 from app.services.predictions.predict_rows import Predictor, has_row_diagnostics, usual_interval
@@ -161,9 +162,14 @@ class FeatureEffect:
 
 @dataclass(frozen=True)
 class Reasons:
-    """SHAP values of one row, the largest first; `zero` is where no effect is on the bars' scale."""
+    """SHAP values of one row in terms of the outcome, the largest first.
 
-    scale: str
+    `kind` is how they lead from the base to the row: as factors or as differences. `zero` is where no effect
+    is on the bars' scale, on which factors have their logarithms.
+    """
+
+    kind: str
+    left_out: str  # of what the trees learn, in words
     base: float
     f: float
     warnings: list[str]
@@ -194,19 +200,22 @@ def _reasons(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any
     def place(value: float) -> float:
         return 120 * (value - start) / width
 
-    figures = zip(
-        found.names, *(each[0].tolist() for each in (found.values, found.lower, found.upper)), strict=True
-    )
-    reasons = [
-        FeatureEffect(name, row[name], mean, low, high, (place(low), place(high) - place(low), place(mean)))
-        for name, mean, low, high in figures
-    ]
-    reasons.sort(key=lambda reason: -abs(reason.mean))
+    told = found.of_outcome or found
+    names = [found.names[j] for j in np.argsort(-np.abs(found.values[0]), kind="stable")[:MOST_REASONS]]
+    reasons = []
+    for name in names:
+        j = found.names.index(name)
+        mean, low, high = (float(each[0, j]) for each in (found.values, found.lower, found.upper))
+        bar = place(low), place(high) - place(low), place(mean)
+        figures = [float(each[0, j]) for each in (told.values, told.lower, told.upper)]
+        reasons.append(FeatureEffect(name, row[name], figures[0], figures[1], figures[2], bar))
+    of = found.of_outcome
     return Reasons(
-        found.scale,
-        float(found.base_values),
-        float(found.f[0]),
+        "differences" if of is None else of.kind,
+        left_out_of(found.scale),
+        float(found.base_values) if of is None else of.base,
+        float(found.f[0] if of is None else of.outcome[0]),
         found.warnings,
-        reasons[:MOST_REASONS],
+        reasons,
         place(0.0),
     )

@@ -14,6 +14,7 @@ from app.services.explanations.effects import EffectsBody, ExplainedEffects, nam
 from app.services.explanations.guard import finished
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.scopes import GuardedRoute, needs
+from sampler.host.data import OF_LEVELS
 
 router = APIRouter(
     prefix="/ui/models",
@@ -39,11 +40,25 @@ async def treatment(
 ) -> Response:
     """Show the effects of a model's treatment: on average, by a feature, and for each row."""
     model_id, version = frame["model"].id, frame["drawn"]
-    shown: dict[str, Any] = {"effects": None, "averages": {}, "error": None, "names": [], "chosen": by}
+    shown: dict[str, Any] = {
+        "effects": None,
+        "averages": {},
+        "error": None,
+        "names": [],
+        "chosen": by,
+        "ordered": [],
+    }
 
     def find() -> ExplainedEffects:
-        shown["features"], beside = names_for_groups(finished(predictor, owner, model_id)[1])
-        shown["names"] = shown["features"] + beside
+        posterior = finished(predictor, owner, model_id)[1]
+        features, beside = names_for_groups(posterior)
+        shown["names"] = features + beside
+        # Averages by level say all of a category; rows that are set to a level would have other figures.
+        shown["ordered"] = [
+            column.name
+            for column in posterior.schema.columns
+            if column.name in features and column.kind not in OF_LEVELS
+        ]
         shown["chosen"] = by or next(iter(shown["names"]), "")
         body = EffectsBody(by=shown["chosen"] or None, arm=arm or None, against=against or None)
         return known.treatment(predictor, owner, model_id, version, body)

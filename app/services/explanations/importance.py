@@ -90,7 +90,8 @@ class ImportanceQuery(OutcomeQuestion):
         "it, so that the first rules of trees weigh more.",
     )
     loss: Loss | None = Field(
-        default=None, description="The loss that `permutation` is about; default: the model's usual one."
+        default=None,
+        description="The loss that `permutation` is about; default: rmse where the outcome is a number.",
     )
 
     def answer(self, model: ExplainedModel) -> Inclusion:
@@ -119,6 +120,9 @@ class ImportanceQuery(OutcomeQuestion):
             by_loss = (held_out or {}).get("importance") or []
         if not by_loss:
             return None
+        by_loss = sorted(
+            by_loss, key=lambda each: each["loss"] != "rmse"
+        )  # an earlier version had others first
         ranked = next((each for each in by_loss if self.loss in {None, each["loss"]}), None)
         if ranked is None:
             named = " or ".join(each["loss"] for each in by_loss)

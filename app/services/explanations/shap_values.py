@@ -23,6 +23,7 @@ from app.services.views import schema_of
 from sampler.host.posteriors import (
     SHAP_CELLS,
     GameKind,
+    OutcomeReasons,
     ShapValues,
     moving_most,
     num_figures,
@@ -43,6 +44,9 @@ Cells = Annotated[
 ExplainedRows = Explained[ShapValues]
 
 
+schema_of(OutcomeReasons, "OutcomeReasonsView", "kind values lower upper base outcome")
+
+
 class ShapBody(StrictBody, OutcomeQuestion):
     """A request for SHAP values."""
 
@@ -50,7 +54,7 @@ class ShapBody(StrictBody, OutcomeQuestion):
         ShapValues,
         "ShapView",
         "outcome model_id draws=draws level game scale classes=classes features=names base=base_values "
-        "base_lower base_upper f values lower upper data warnings",
+        "base_lower base_upper f values lower upper of_outcome data warnings",
         data=Cells,
     )
     reference_rows: ClassVar[int] = 200  # explained at most where the request has no rows
@@ -134,9 +138,14 @@ class FeatureReasons:
 
 @dataclass(frozen=True)
 class ReasonsOfRows:
-    """SHAP values of rows, float64 [row, feature], of numbers or of one class; features by their size."""
+    """SHAP values of rows, float64 [row, feature], of numbers or of one class; features by their size.
+
+    `kind` says what they are of: "differences" of the outcome, "percent" of it, or of the `scale` alone (""),
+    that of several classes.
+    """
 
     scale: str
+    kind: str
     label: str | None  # the class
     values: NDArray[np.float64]
     lower: NDArray[np.float64]
@@ -145,10 +154,23 @@ class ReasonsOfRows:
     warnings: list[str]
 
 
+def left_out_of(scale: str) -> str:
+    """Return what the scale of SHAP values leaves out, in words; "" for nothing."""
+    last = scale.rpartition(", ")[2]
+    return last if last.endswith("left out") else ""
+
+
 def reasons_of(explained: ShapValues) -> ReasonsOfRows:
     """Rank features by the mean size of their values; of several classes take the one that moves most."""
     values, lower, upper = explained.values, explained.lower, explained.upper
-    label = None
+    label, of, scale = None, explained.of_outcome, explained.scale
+    kind = "differences" if values.ndim == 2 else ""
+    if of is not None:
+        values, lower, upper = of.values, of.lower, of.upper
+        scale = "in the unit of the prediction"
+    if of is not None and of.kind == "factors":
+        kind, scale = "percent", "change of the outcome in percent"
+        values, lower, upper = (100 * (each - 1) for each in (values, lower, upper))
     if values.ndim == 3:
         k = moving_most(values)
         values, lower, upper = values[..., k], lower[..., k], upper[..., k]
@@ -159,4 +181,4 @@ def reasons_of(explained: ShapValues) -> ReasonsOfRows:
         FeatureReasons(explained.names[j], int(j), float(size[j]), int(beyond[j]))
         for j in np.argsort(-size, kind="stable")
     ]
-    return ReasonsOfRows(explained.scale, label, values, lower, upper, features, explained.warnings)
+    return ReasonsOfRows(scale, kind, label, values, lower, upper, features, explained.warnings)

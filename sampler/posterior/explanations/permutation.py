@@ -54,7 +54,7 @@ def permutation_importance(
         At least two rows with their outcomes.
     losses
         "rmse" (not for classes and censored outcomes) and "log_loss", in the order of the result; None takes
-        all that apply, the posterior's usual one first.
+        all that apply, "rmse" first, which is in the unit of the outcome.
     level
         Probability of the intervals.
     permutations
@@ -79,7 +79,7 @@ def permutation_importance(
     """
     level = Request.check_level(level)
     known = LOSSES if rows.classes is None and rows.coded.limits is None else LOSSES[1:]
-    ranked_by = _check(losses, known) or sorted(known, key=lambda loss: loss != law.usual_loss)
+    ranked_by = _check(losses, known) or list(known)
     _check_number("permutations", permutations, 1, 1000)
     _check_number("seed", seed, 0, 2**63 - 1)
     if law.transform is not None:

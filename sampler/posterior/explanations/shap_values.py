@@ -91,6 +91,7 @@ def explain(
         warnings=[*coded.warnings, *_of_some_draws(len(chosen), len(draws))],
         classes=law.classes,
         labels=coded.labels,
+        inverse_link=law.inverse_link if only == 0 else None,
     )
 
 

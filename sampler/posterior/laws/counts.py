@@ -170,6 +170,11 @@ class CountsLaw(Law):
 
         return errors
 
+    @property
+    def inverse_link(self) -> Callable[[Floats], Floats]:
+        """Function from the logarithm of an expected count, which trees learn, to that."""
+        return np.exp
+
     def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
         """Return the scale of SHAP values, in words, and the forest of rates."""
         draws = concatenate(self.draws.chains())

@@ -24,7 +24,6 @@ from sampler.posterior.laws.law import BOUND_BY_ROW
 from sampler.posterior.laws.noise_by_row import NoiseByRowLaw
 from sampler.posterior.laws.normal import NormalLaw, predictive_of
 from sampler.posterior.laws.predictive import Predictive
-from sampler.posterior.protocol import Loss
 from sampler.storage.draws import Draws
 
 FOREST = "at_point"
@@ -214,11 +213,6 @@ class HurdleLaw(NormalLaw):
             return np.where(bound == self.point, 0.0, error)
 
         return errors
-
-    @property
-    def usual_loss(self) -> Loss:
-        """The loss by which `importance` ranks by default."""
-        return "log_loss"
 
     def learnt_unit(self) -> str:
         """Say what the trees learn, in words."""

@@ -28,7 +28,7 @@ from sampler.posterior.parts.intercepts import InterceptDraws
 from sampler.posterior.parts.part import LawPart, parts_of
 from sampler.posterior.parts.recalibration import Recalibrated
 from sampler.posterior.parts.slopes import Slope, Slopes
-from sampler.posterior.protocol import ExactSums, Loss, OutcomeLaw
+from sampler.posterior.protocol import ExactSums, OutcomeLaw
 from sampler.posterior.recalibration.recalibration import Recalibration
 from sampler.posterior.verdict.effects import EffectsUse
 from sampler.posterior.verdict.reasons import noise_prior_reason
@@ -557,11 +557,6 @@ class Law:
             return None
         return self.slopes.summary(self.schema, self.draws.choose(None)[0], level, self.learnt_unit())
 
-    @property
-    def usual_loss(self) -> Loss:
-        """The loss by which `importance` ranks by default."""
-        return "log_loss"
-
     def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
         """Return the figure that SHAP values add up to, in words, and its sums of trees, by class.
 
@@ -571,6 +566,16 @@ class Law:
         forest = ForestToExplain(draws, draws.leaf.astype(np.float64) * self.step, self.offset, self.slopes)
         but = "".join(part.not_explained for part in self.parts)
         return f"{self.learnt_unit()}{but}", [forest]
+
+    @property
+    def inverse_link(self) -> Callable[[Floats], Floats] | None:
+        """Function from what the trees learn to the outcome it stands for; None where there is none, or need.
+
+        Of a number it is the median of outcomes, of two classes the second's probability.
+        """
+        if self.transform is None:
+            return None
+        return np.exp if self.transform.kind == "log" else self.transform.outcome
 
     def learnt_unit(self) -> str:
         """Say what the trees learn, in words."""

@@ -27,7 +27,7 @@ from sampler.posterior.laws.law import BOUND, BOUND_BY_ROW, BOUND_OF_MIXTURE, La
 from sampler.posterior.laws.predictive import Predictive
 from sampler.posterior.laws.recalibrated import RecalibratedPredictive
 from sampler.posterior.parts.recalibration import RecalibratedFigures
-from sampler.posterior.protocol import ExactSums, Loss, OutcomeLaw
+from sampler.posterior.protocol import ExactSums, OutcomeLaw
 from sampler.posterior.recalibration.recalibration import Recalibration
 from sampler.posterior.recalibration.score_table import ScoreTable
 from sampler.posterior.weighting import noise_law
@@ -220,12 +220,6 @@ class NormalLaw(Law):
     def bound_errors(self, part: Coded, used: int) -> Callable[[Floats], Floats]:
         """Return a function from predictive bounds [row] to their Monte Carlo errors."""
         return bound_errors(self, part, used)
-
-    @property
-    def usual_loss(self) -> Loss:
-        """The loss by which `importance` ranks by default: RMSE where rows differ by their mean alone."""
-        alike = self.draws.shape is None and self.transform is None and not self.noise_differs
-        return "rmse" if alike and not self.draws.header.censoring else "log_loss"
 
     def learnt_unit(self) -> str:
         """Say what the trees learn, in words."""

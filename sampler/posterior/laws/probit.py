@@ -64,6 +64,11 @@ class ProbitLaw(Law):
             fill()
         return used
 
+    @property
+    def inverse_link(self) -> Callable[[Floats], Floats] | None:
+        """Function from what the trees learn to the second class's probability; None beside offsets."""
+        return None if self.draws.header.beside else ndtr
+
     def learnt_unit(self) -> str:
         """Say what the trees learn, in words."""
         second = self.draws.header.schema.target.levels[1]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from sampler.posterior.protocol import GameKind
 from sampler.posterior.results.answer import RowAnswer, plot
 from sampler.posterior.results.columns import by_class
 
+NEAR = 1e-6  # difference of f and the base below which the slope at f stands for that between them
+
 
 def moving_most(values: Floats) -> int:
     """Return the class whose values [row, column, class] are the largest."""
@@ -21,6 +24,23 @@ def moving_most(values: Floats) -> int:
 
 
 ByColumn = Annotated[Floats, Axes("row", "column", "class?")]
+
+
+@dataclass(frozen=True, repr=False)
+class OutcomeReasons:
+    """SHAP values through the inverse of what the trees learn, so that they are about the outcome itself.
+
+    Where trees learn a logarithm each value is a factor, and the base times a row's factors is its outcome.
+    Elsewhere they are differences, each value times the slope between base and row, and add up to that of
+    the outcomes: of a number its median, of two classes the probability of the second.
+    """
+
+    kind: Literal["factors", "differences"]
+    values: Annotated[Floats, Axes("row", "column"), "Means, [row][feature]."]
+    lower: Annotated[Floats, Axes("row", "column"), "Lower ends of the intervals."]
+    upper: Annotated[Floats, Axes("row", "column"), "Upper ends of the intervals."]
+    base: Annotated[float, "The outcome that the base stands for."]
+    outcome: Annotated[Floats, Axes("row"), "The outcome that each row's f stands for."]
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,6 +56,8 @@ class ShapValues(RowAnswer):
         the model doesn't tell from it.
     labels
         Labels of the rows (an index of pandas), which `to_pandas` keeps; None for rows without.
+    inverse_link
+        Function from `f` to the outcome that it stands for; None where f is that, or of several classes.
 
     """
 
@@ -54,6 +76,7 @@ class ShapValues(RowAnswer):
     warnings: Annotated[list[str], "Warnings about the rows."]
     classes: Annotated[tuple[str, ...] | None, "The classes, if each number is a list; else null."] = None
     labels: Any = field(default=None, repr=False, compare=False)
+    inverse_link: Callable[[Floats], Floats] | None = field(default=None, repr=False, compare=False)
 
     def columns(self) -> dict[str, Any]:
         """Arrange it by name [row] with each feature's mean value, of several classes each class's."""
@@ -70,6 +93,29 @@ class ShapValues(RowAnswer):
     ]:
         """Mean of f at each row over these draws, float64 [row], or [row, class]: base plus values."""
         return np.asarray(self.base_values + self.values.sum(axis=1))
+
+    @property
+    def of_outcome(
+        self,
+    ) -> Annotated[
+        OutcomeReasons | None,
+        "The values through the inverse of a transform or link; null where `scale` is the target in its own "
+        "unit, and for several classes.",
+    ]:
+        """The values as factors of the outcome, or as differences in its unit; None where they are these."""
+        link = self.inverse_link
+        if link is None:
+            return None
+        base, f = float(self.base_values), self.f
+        at_base, outcome = float(link(np.array(base))), np.asarray(link(f))
+        if link is np.exp:
+            values, lower, upper = (np.exp(each) for each in (self.values, self.lower, self.upper))
+            return OutcomeReasons("factors", values, lower, upper, at_base, outcome)
+        near = np.abs(f - base) < NEAR
+        low, high = np.where(near, f - NEAR, base), np.where(near, f + NEAR, f)
+        slope = ((link(high) - link(low)) / (high - low))[:, None]
+        values, lower, upper = (slope * each for each in (self.values, self.lower, self.upper))
+        return OutcomeReasons("differences", values, lower, upper, at_base, outcome)
 
     def waterfall(self, row: int = 0, ax: Any = None) -> Any:
         """Draw with matplotlib how the columns of a row lead from the base to f, and return the axes."""

@@ -22,7 +22,7 @@ from sampler.posterior.laws.by_figure import fill_by_figure
 from sampler.posterior.laws.law import Law
 from sampler.posterior.laws.predictive import Predictive
 from sampler.posterior.parts.forest_to_explain import ForestToExplain
-from sampler.posterior.protocol import ExactSums, Loss
+from sampler.posterior.protocol import ExactSums
 from sampler.posterior.weighting.draw_weights import EqualWeights, ImportanceWeights
 from sampler.posterior.weighting.importance_weights import apart
 from sampler.posterior.weighting.quantiles import noise_mixture
@@ -110,11 +110,6 @@ class TreeLaw(Law):
         if self._value.shape[1] == 1 or self.draws.classes:
             return super().noise_of(coded, chosen)
         return np.asarray(self._value[self._leaves(coded.codes, chosen), 1])
-
-    @property
-    def usual_loss(self) -> Loss:
-        """The loss by which `importance` ranks by default."""
-        return "log_loss" if self.width > 1 else "rmse"
 
     def outcome_law(
         self, coded: Coded, weights: Floats | None = None, num_draws: int | None = None

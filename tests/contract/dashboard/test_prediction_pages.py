@@ -6,9 +6,10 @@ import re
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from app.dashboard import formatting
-from tests.support.api_calls import post_csv
+from tests.support.api_calls import of_file, post_csv
 from tests.support.databases import only
 from tests.support.html_page import page_of
 from tests.support.models.fitted_models import SMALL, fitted, run_units
@@ -105,7 +106,7 @@ def test_noise_that_varies_goes_from_the_form_to_the_preview(browser, client, se
     response = browser.post("/ui/models", data=sent | {"target": "y", "features": "x", "noise": "forest"})
     run_units(settings)
 
-    page = page_of(browser.get(str(response.url)))
+    page = page_of(browser.get(f"{response.url}/settings"))
     model = client.get(f"/models/{str(response.url).rpartition('/')[2]}").json()
     assert (model["state"], model["settings"]["noise"]) == ("succeeded", "forest")
     assert "forest" in page.words
@@ -142,13 +143,34 @@ def test_a_prediction_says_why(browser, client, settings):
     assert "moves this prediction from" in page.words
 
 
-def test_reasons_of_a_transformed_outcome_name_their_scale(browser, client, settings):
-    """Reasons name the scale of a transformed outcome: 3.1 to 3.2 can't explain a prediction of 24."""
-    text = "y,size\n" + "".join(f"{2 + i % 7 + i % 5 / 9:.3f},{i % 7}\n" for i in range(60))
-    for transform, scale in (("log", "the logarithm of y"), ("yeo-johnson", "the Yeo-Johnson power of y")):
-        model = fitted(client, settings, text=text, transform=transform)
-        page = page_of(browser.get(f"/ui/models/{model['id']}/predict?f0=3"))
-        assert f"moves {scale}, which the trees learn, from" in page.words
+@pytest.mark.parametrize(
+    ("more", "kind", "words"),
+    [
+        ({"transform": "log"}, "factors", "multiplies the typical y"),
+        ({"transform": "yeo-johnson"}, "differences", "moves this prediction from"),
+    ],
+)
+def test_reasons_of_a_transformed_outcome_are_in_its_unit(browser, client, settings, more, kind, words):
+    """The library's values, HTTP's and the page's are the same, about the outcome and not its transform."""
+    text = "y,size,age\n" + "".join(f"{2 + i % 7 + i % 5 / 9:.3f},{i % 7},{i % 5}\n" for i in range(60))
+    model = fitted(client, settings, text=text, holdout=0.2, **more)
+    row = {"size": 3.0, "age": 2.0}
+    expected = of_file(client, model).shap([row]).of_outcome
+    sent = client.post(f"/models/{model['id']}/shap", json={"rows": [row]}).json()["of_outcome"]
+    page = page_of(browser.get(f"/ui/models/{model['id']}/predict?f0=3&f1=2"))
+
+    assert (sent["kind"], expected.kind) == (kind, kind)
+    assert sent["values"] == expected.values.tolist()
+    assert (sent["base"], sent["outcome"]) == (expected.base, expected.outcome.tolist())
+    section = page.text[page.text.index('id="why"') :]
+    for value in expected.values[0]:
+        assert f'<td class="num">{formatting.number(float(value), 3)}</td>' in section
+    told = " ".join(page.words.split())
+    assert words in told
+    ends = (formatting.number(each) for each in (expected.base, float(expected.outcome[0])))
+    assert all(each in told[told.index(words) :] for each in ends)
+    importance = client.get(f"/models/{model['id']}/variable-importance").json()["permutation"]
+    assert importance["loss"] == "rmse"
 
 
 def test_figures_of_a_logarithm_are_said_to_be_of_it(browser, client, settings):

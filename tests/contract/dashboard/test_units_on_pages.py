@@ -21,17 +21,19 @@ OF_PROGRAMS = re.compile(r"\b[a-z]+_[a-z_]+\b|\bnull\b|\bNone\b|\bnan\b|\bTrue\b
 OUTCOME = (
     "How good it is on",
     "As tables",
+    "Importance for prediction",
+    "Why",
     "Predictions are usable",
     "Effect of ",
     "Difference of power",
     "power",
     "together",
 )
-LOGARITHM = ("Slopes of the linear part", "Groups: ", "Features that act together", "All features", "Why")
+LOGARITHM = ("Slopes of the linear part", "Groups: ", "Features that act together")
 NEITHER = (
     "Predictive intervals",
     "The chains don't agree",
-    "Importance for prediction",
+    "All features",
     "Shares of the split",
     "Convergence by",
     "Moves",

@@ -1,15 +1,17 @@
 """SHAP values equal their definition by coalitions on every draw, and add up to f less its average."""
 
+from dataclasses import replace
 from itertools import combinations
 from math import factorial
 
 import numpy as np
 import pytest
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from sampler import SettingsError, fit
 from sampler.kernels.jit import warm
 from sampler.posterior.kernels.shapley import FEW_PLAYERS, Trees, shapley_values
+from tests.support.models.kinds import Kind, fitted
 from tests.support.models.random_posteriors import fit_with_line, make_posterior
 
 X = np.array([[1, 3, 2, 0], [4, 0, 5, 0], [3, 1, 1, 2]], np.uint8).T
@@ -273,3 +275,55 @@ def test_values_add_up_to_the_prediction_by_default():
     np.testing.assert_allclose(fewer.f, of_chosen)
     assert np.abs(of_chosen - mean).max() > 1e-3
     assert posterior.interactions(["x1", "x3"]).draws == 300
+
+
+OF_OUTCOME = {  # of kinds of models, what values are of the outcome, and the function from f to it
+    "gaussian": None,
+    "ordinal": None,
+    "categorical": None,
+    "probit+offset": None,
+    "gaussian+log": np.exp,
+    "hurdle+log": np.exp,
+    "poisson": np.exp,
+    "gaussian+yeo-johnson": "transform",
+    "probit": ndtr,
+}
+
+
+@pytest.mark.parametrize(("name", "link"), OF_OUTCOME.items())
+def test_values_are_about_the_outcome_too(name, link):
+    """Factors multiply, and differences add up, from the outcome of the base to that of each row."""
+    posterior = fitted(name)
+    shap = posterior.shap(Kind(name).new)
+    found = shap.of_outcome
+    if link is None:
+        assert found is None
+        return
+    link = posterior.law.transform.outcome if link == "transform" else link
+    base, outcome = float(link(np.array(shap.base_values))), link(shap.f)
+
+    assert found is not None
+    assert found.kind == ("factors" if link is np.exp else "differences")
+    np.testing.assert_allclose([found.base, *found.outcome], [base, *outcome])
+    if link is np.exp:
+        np.testing.assert_allclose(base * found.values.prod(axis=1), outcome)
+        np.testing.assert_allclose(np.log(found.lower), shap.lower)
+        np.testing.assert_array_equal(found.values > 1, shap.values > 0)
+        return
+    np.testing.assert_allclose(base + found.values.sum(axis=1), outcome)
+    np.testing.assert_array_equal(np.sign(found.values), np.sign(shap.values))
+    inside = (found.lower <= found.values) == (shap.lower <= shap.values)
+    assert inside.all()
+
+
+def test_values_of_a_row_at_the_base_have_the_slope_there():
+    """Differences at f equal to the base are by the slope of the transform there, not 0 by 0."""
+    shap = fitted("gaussian+yeo-johnson").shap(Kind("gaussian+yeo-johnson").new)
+    moved = np.zeros_like(shap.values)
+    moved[:, :2] = [0.5, -0.5]
+    at_base = replace(shap, values=moved, lower=moved, upper=moved).of_outcome
+    link, base = shap.inverse_link, float(shap.base_values)
+    slope = (link(np.array(base + 1e-4)) - link(np.array(base - 1e-4))) / 2e-4
+
+    np.testing.assert_allclose(at_base.values[:, 0], 0.5 * slope, rtol=1e-4)
+    np.testing.assert_allclose(at_base.values.sum(axis=1), 0.0, atol=1e-9)
