@@ -225,6 +225,15 @@ def severe_first(warnings: Iterable[str]) -> list[str]:
     return sorted(warnings, key=rank)
 
 
+def happened(value: Any) -> str:
+    """Format a detail of an event: words, figures, and by name what holds."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{event(str(name))} {happened(each)}" for name, each in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return state(value) if isinstance(value, str) else number(value)
+
+
 def event(kind: str) -> str:
     """Return the display name of an event's kind."""
     return kind.replace("_", " ")
@@ -253,5 +262,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "ago": ago,
     "count": count,
     "event": event,
+    "happened": happened,
     "state": state,
 }

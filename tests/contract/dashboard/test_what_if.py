@@ -33,8 +33,9 @@ def test_a_contrast_has_the_figures_of_the_api(browser, client, settings):
     for name, estimate in answer["groups"].items():
         assert re.search(rf"{name}\s*{figures(estimate)}", page.words)
     unlike = [sum(answer[f"unlike_{end}"]) for end in ("first", "second")]
-    assert f"{unlike[0]} and {unlike[1]} of 60 rows are unlike" in page.words
-    assert "no hidden common cause" in page.words
+    told = f"Of 60 rows {unlike[0]} are like no training row with the first setting, and {unlike[1]} with"
+    assert told in page.words
+    assert "only if nothing hidden causes both" in page.words
     assert "bart.contrast(" in page.words
     assert "by='colour'" in page.words
 

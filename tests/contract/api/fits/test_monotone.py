@@ -40,7 +40,7 @@ def test_a_model_with_monotone_features_goes_all_the_way(client, settings, model
     assert model["settings"]["monotone"] == DIRECTIONS
     assert model["holdout"]["rmse"] > 0
     path = f"/models/{model['id']}"
-    assert "a increasing, b decreasing" in client.get(f"/ui{path}").text
+    assert "a increasing, b decreasing" in client.get(f"/ui{path}/settings").text
     for kind in ("credible", "predictive", "calibrated"):
         answer = client.post(f"{path}/predict", json={"rows": [LOW, HIGH], "interval": kind})
         assert answer.status_code == 200, answer.text

@@ -68,7 +68,7 @@ def test_a_model_has_the_table_of_the_library(client, settings, dataset):
     names = [each["name"] for each in claims[0.9]["subgroups"]]
     assert names == ["old", "region = a", "region = b", "late"]
     assert claims[0.9]["subgroups"][0]["at_least"] == 0.9
-    page = client.get(f"/ui/models/{model['id']}").text
+    page = client.get(f"/ui/models/{model['id']}/improve").text
     assert "old: at least 0.9 inside on average" in page
     again = client.post(f"/models/{model['id']}/refit", json={"holdout": 0.5})
     run_units(settings)
