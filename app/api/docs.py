@@ -156,6 +156,12 @@ BODIES: dict[str, Any] = {
     "extend_model": {"num_draws": 250},
     "estimate_extension": {"stop": {"verdict": "converged"}},
     "predict": {"rows": [CAR], "level": [0.5, 0.9], "interval": "predictive"},
+    "forecast": {
+        "known": [{"week": "2026-01-05", "shop": "Leeds", "promo": True}],
+        "series": ["Leeds"],
+        "level": 0.9,
+        "totals": [{"steps": [1, 6], "by": "region"}],
+    },
     "create_prediction": {"dataset_id": PARAMETERS["dataset_id"], "interval": "predictive"},
     "invoke": {"dataframe_records": [CAR], "params": {"level": 0.9}},
     "report_outcomes": {"rows": [CAR | {"mpg": 31.5, "id": "car 17"}], "key": "id", "repeated": "skip"},

@@ -21,6 +21,7 @@ from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, ModelGoneError
 from app.store.imported_models import Imported, ImportedChain
 from app.store.tables import Unit
+from sampler.host.forecasts import with_models
 from sampler.host.storage import MEDIA_TYPE, write_model
 
 __all__ = ["MAX_BYTES", "MEDIA_TYPE", "UnusableModelError", "add", "file_of", "read"]
@@ -45,7 +46,7 @@ def file_of(engine: Engine, owner: str, model: str) -> tuple[str, bytes]:
         The stored model can't be read back.
     """
     with session_scope(engine, read_only=True) as session:
-        stored = find(session, owner, model)
+        stored = find(session, owner, model, forecasters=True)
         check_succeeded(stored)
         header = store.header(session, stored.id)
         chains = store.chains(session, [stored.id])[stored.id]
@@ -56,6 +57,8 @@ def file_of(engine: Engine, owner: str, model: str) -> tuple[str, bytes]:
         except ModelGoneError as error:
             raise NotFoundError(str(error)) from None
     assert header is not None, "a model that has succeeded has its header"
+    if stored.settings.get("time"):
+        return stored.id, with_models(header, [block for (block,) in blocks])
     return stored.id, write_model(header, _of_every_chain(chains, blocks), _statistics(chains))
 
 

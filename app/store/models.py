@@ -280,6 +280,19 @@ def calibrate(session: Session, model_id: str, draws: int, header: bytes, summar
     return True
 
 
+def ended_chains(session: Session, model_id: str) -> list[tuple[int, Json, bytes | None]]:
+    """Return kept draws, statistics and checkpoint of each chain, in order."""
+    query = select(Unit.num_draws, Unit.statistics, Unit.checkpoint)
+    mine = query.where(Unit.model_id == model_id, Unit.kind == CHAIN).order_by(Unit.ordinal)
+    return [(draws, statistics or {}, checkpoint) for draws, statistics, checkpoint in session.execute(mine)]
+
+
+def forget_checkpoints(session: Session, model_id: str) -> None:
+    """Remove the checkpoints of a fit that ends and will not be continued."""
+    lifecycle.lock_all(session, model_id)
+    rows_changed(session, update(Unit).where(Unit.model_id == model_id).values(checkpoint=None))
+
+
 def held_out(session: Session, model_id: str) -> Json | None:
     """Return the stored predictions of the held-out rows; None without a holdout."""
     return session.scalar(select(Model.held_out).where(Model.id == model_id))

@@ -266,6 +266,12 @@ def origins_of(history: History) -> Longs:
     return origins if len(origins) >= FEWEST and first >= 1 else origins[:0]
 
 
+def parts_of(history: History) -> list[History]:
+    """Return what members are fitted to: the history, and what is before the rehearsals if there are any."""
+    origins = origins_of(history)
+    return [history, *([history.until(int(origins[0]))] if len(origins) else [])]
+
+
 def rehearse(
     history: History, fit: Callable[[History], list[Fitted]], seed: int, num_threads: int | None
 ) -> Calibration:
@@ -274,11 +280,10 @@ def rehearse(
     Returns one without rehearsals where the history is too short.
     """
     horizon = history.asked.horizon
-    origins = origins_of(history)
-    if not len(origins):
+    origins, (_, *earlier) = origins_of(history), parts_of(history)
+    if not earlier:
         return Calibration.none()
-    first = int(origins[0])
-    before = history.until(first)
+    first, before = int(origins[0]), earlier[0]
     try:
         fitted = fit(before)
     except DataError:

@@ -60,13 +60,13 @@ def plan_forecaster(
     table: Table, outcome: RawColumn, arguments: Mapping[str, Any]
 ) -> tuple[History, dict[str, Any]]:
     """Read the history of a fit and resolve its settings; raises as `fit_forecaster`."""
-    asked = Forecasting.read({name: arguments[name] for name in FORECAST}, table.names)
+    asked = Forecasting.read({name: arguments.get(name) for name in FORECAST}, table.names)
     if asked is None:
         raise SettingsError("time is needed: name the column of times", field="time", code="not_accepted")
-    features = _features(table.names, outcome.name, asked, arguments["features"])
+    features = _features(table.names, outcome.name, asked, arguments.get("features"))
     history = History.read(table, outcome, asked, features)
     _check_length(history)
-    chosen = {name: arguments[name] for name in PASSED if arguments[name] is not None}
+    chosen = {name: each for name in PASSED if (each := arguments.get(name)) is not None}
     return history, {**DEFAULTS, **chosen, "family": arguments["family"]}
 
 
@@ -106,9 +106,9 @@ def fit_member(history: History, settings: Mapping[str, Any], number: int, **run
     """Fit one of the planned members, run as `sampler.running.run` is told; None where rows are too few."""
     member = planned_members(history, settings)[number]
     scales = member.scales(history)
-    columns, z = member.training(history, scales)
-    if len(z) < 2 * member.lags or not columns or np.ptp(z) == 0:
+    if (training := _training(member, history, scales)) is None:
         return None
+    columns, z = training
     kinds = dict.fromkeys({*member.columns(history.target)} & columns.keys(), "number")
     own = settings_of_member(settings, member) | {"seed": int(settings["seed"]) + number}
     problem = prepare(columns, z, **{**settings, **own}, columns=kinds)
@@ -116,6 +116,21 @@ def fit_member(history: History, settings: Mapping[str, Any], number: int, **run
     if len(history.keys) > 1 and member.scale != "counts":
         return replace(fitted, common=_common(fitted, history, scales))
     return fitted
+
+
+def learns(history: History, settings: Mapping[str, Any]) -> int:
+    """Return the number of columns of the first member that has rows enough; raise DataError for none."""
+    for member in planned_members(history, settings):
+        if (training := _training(member, history, member.scales(history))) is not None:
+            return len(training[0]) + member.season
+    learnt([])
+    raise AssertionError
+
+
+def _training(member: Member, history: History, scales: Floats) -> tuple[dict[str, Any], Floats] | None:
+    """Return the columns and outcomes that a member is fitted to; None where there are too few."""
+    columns, z = member.training(history, scales)
+    return None if len(z) < 2 * member.lags or not columns or np.ptp(z) == 0 else (columns, z)
 
 
 def settings_of_member(settings: Mapping[str, Any], member: Member) -> dict[str, Any]:

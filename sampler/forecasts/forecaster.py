@@ -193,6 +193,23 @@ class Forecaster:
         """Return what rehearsals forecast and what came, by origin and step."""
         return Rehearsals.of(self.calibration, self.history, check_level(level))
 
+    def described(self) -> dict[str, Any]:
+        """Describe it by JSON values: its series and members, and what rehearsals showed."""
+        history = self.history
+        return {
+            "series": len(history.keys),
+            "step": history.step.in_words,
+            "newest": history.step.text(history.start + int(history.last.max())),
+            "horizon": self.horizon,
+            "members": self.members,
+            "rehearsals": len(self.calibration.origins),
+            "claim": self.claim(),
+        }
+
+    def claim(self, level: float = 0.9) -> str:
+        """Say what rehearsals showed of how often intervals of steps hold."""
+        return self.calibration.claim(STEPS, check_level(level), **self._of_claim)
+
     def predict(self, *_arguments: Any, **_options: Any) -> NoReturn:
         """Refuse: later steps are asked of `forecast`."""
         raise SettingsError("a forecaster answers by step: ask forecast", field=None, code="not_applicable")

@@ -51,6 +51,7 @@ def body_for(path: str, dataset_id: str) -> dict[str, Any]:
         "predict": rows,
         "predictions": {"dataset_id": dataset_id},
         "invocations": {"dataframe_records": [{"size": 1, "colour": "red"}]},
+        "forecast": {"level": 0.8},
         "studies": {"permutations": 20},
         "outcomes": {"rows": [{"size": 1, "colour": "red", "y": 1}]},
         "recalibrate": {"since": None},

@@ -24,6 +24,7 @@ from worker.context import Context
 from worker.errors import Stopped
 from worker.fits.draw_blocks import BlockWriter
 from worker.fits.fit_spec import Spec, prepare_problem, read_rows, read_spec, resemblances, split
+from worker.fits.forecasts import run_member
 from worker.heartbeat import Watch
 from worker.kernels import load_kernels
 
@@ -48,6 +49,10 @@ def run_chain(context: Context, claim: Claim, watch: Watch) -> None:
     """
     with session_scope(context.engine, read_only=True) as session:
         spec = read_spec(session, claim.model_id)
+    if spec.settings.get("time"):
+        run_member(context, claim, watch, spec)
+        return
+    with session_scope(context.engine, read_only=True) as session:
         checkpoint = None if claim.is_first else units.checkpoint(session, claim)
         last = draws.last_block(session, claim.model_id, claim.ordinal) if checkpoint else None
     prepared = _prepare(context, claim, watch, spec)

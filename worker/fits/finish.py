@@ -26,6 +26,7 @@ from worker.errors import OutOfTimeError, Stopped
 from worker.fits import stop_rules
 from worker.fits.draw_blocks import BlockWriter
 from worker.fits.fit_spec import SplitRows, plan_of, read_rows, read_spec, split
+from worker.fits.forecasts import finish_forecaster
 from worker.fits.promotion import decided, stands
 from worker.fits.scoring import (
     calibrate,
@@ -44,8 +45,12 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
     """Judge the model and end it, or let its chains continue; raises as `worker.fits.chain.run_chain`."""
     load_kernels(watch, PREDICTION)
     with session_scope(context.engine, read_only=True) as session:
-        blocks = draws.read(session, claim.model_id)
         model = session.get_one(Model, claim.model_id)
+    if model.settings.get("time"):
+        finish_forecaster(context, claim, watch)
+        return
+    with session_scope(context.engine, read_only=True) as session:
+        blocks = draws.read(session, claim.model_id)
         header = models.header(session, claim.model_id)
         chains = models.chains(session, [claim.model_id])[claim.model_id]
     time_up = _beat(watch, "judging")

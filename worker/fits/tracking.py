@@ -54,6 +54,8 @@ def _log(context: Context, model_id: str, uri: str) -> None:
         model = session.get(Model, model_id)
         if model is None or model.state != SUCCEEDED:
             return  # its stop rules want more draws
+        if model.settings.get("time"):
+            return  # a forecaster, whose members aren't one posterior
         header = models.header(session, model_id)
         by_row = models.held_out(session, model_id)
         blocks = draws.read(session, model_id)

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from app.services import datasets
 from app.services.access import audit, quotas
 from app.services.errors import NotFoundError
-from app.services.fits import models, request_checks, stop_rules
+from app.services.fits import forecasts, models, request_checks, stop_rules
 from app.services.fits.costs import check_memory, check_seconds
 from app.services.fits.requests import NOT_CALIBRATED, FitRequest
 from app.services.request_context import actor
@@ -54,6 +54,17 @@ class PlannedModel:
     spec: dict[str, Any]
     stop: dict[str, Any] | None
     refit: dict[str, Any] | None = None
+    forecast: forecasts.PlannedForecast | None = None
+
+    @property
+    def num_units(self) -> int:
+        """The number of units of work before the finish."""
+        return self.settings.num_chains if self.forecast is None else self.forecast.units
+
+    @property
+    def iterations(self) -> int:
+        """The iterations of each."""
+        return (self.settings if self.forecast is None else self.forecast).iterations
 
     @property
     def at_most(self) -> dict[str, Any]:
@@ -65,11 +76,17 @@ class PlannedModel:
         """The settings as the model will show them."""
         return self.spec | ({} if self.stop is None else {"stop": self.stop})
 
+    def expected(self, slots: int) -> Cost:
+        """Estimate the cost of a fit that ends at the first look, with `slots` parallel chains."""
+        if self.forecast is not None:
+            return self.forecast.cost(self.dataset.num_rows, slots)
+        return estimate(self.spec, self.dataset.num_rows, self.coded_columns, slots=slots)
+
     def most(self, slots: int) -> Cost:
         """Estimate the cost of a fit whose stop rules are never met, with `slots` parallel chains."""
-        most = estimate(self.at_most, self.dataset.num_rows, self.coded_columns, slots=slots)
         if self.stop is None:
-            return most
+            return self.expected(slots)
+        most = estimate(self.at_most, self.dataset.num_rows, self.coded_columns, slots=slots)
         seconds = most.seconds + looks_seconds(self.stop, self.settings.num_chains, slots)
         if (limit := self.stop["max_seconds"]) is not None:
             seconds = min(seconds, limit + most.finish_seconds)
@@ -102,6 +119,8 @@ class PlannedModel:
 
     @property
     def coded_columns(self) -> int:
+        if self.forecast is not None:
+            return self.forecast.columns
         return coded_columns(self.choice.kinds, datasets.summaries_of(self.dataset))
 
 
@@ -164,8 +183,8 @@ def create(session: Session, owner: str, plan: PlannedModel, **of_set: str) -> M
         dataset_id=plan.dataset.id,
         target=plan.target,
         settings=plan.stored_settings,
-        num_chains=plan.settings.num_chains,
-        iterations=plan.settings.iterations,
+        num_chains=plan.num_units,
+        iterations=plan.iterations,
         warnings=plan.choice.warnings,
         refit=plan.refit,
         withheld=plan.refit is not None and plan.refit["promote"] != ALWAYS,
@@ -237,7 +256,7 @@ def estimated(engine: Engine, owner: str, request: FitRequest, slots: int) -> Es
 
 def cost_of(planned: PlannedModel, slots: int, resemblances: Sequence[ResemblanceView] = ()) -> EstimateView:
     """Return the estimated cost of a planned model."""
-    cost = estimate(planned.spec, planned.dataset.num_rows, planned.coded_columns, slots=slots)
+    cost = planned.expected(slots)
     most, limits = planned.most(slots), actor().limits
     memory, seconds = limits.fit_memory(), limits.fit_seconds
     return EstimateView(
@@ -257,7 +276,7 @@ def cost_of(planned: PlannedModel, slots: int, resemblances: Sequence[Resemblanc
 def _resemblances(engine: Engine, request: FitRequest, planned: PlannedModel) -> list[ResemblanceView]:
     dataset = planned.dataset
     names = [column["name"] for column in dataset.columns]
-    if len(names) * min(dataset.num_rows, dataset_store.BLOCK_ROWS) > MOST_CELLS:
+    if request.forecast or len(names) * min(dataset.num_rows, dataset_store.BLOCK_ROWS) > MOST_CELLS:
         return []
     try:
         with session_scope(engine, read_only=True) as session, _dataset_kept():
@@ -296,6 +315,12 @@ def _checked(planned: PlannedModel, slots: int) -> PlannedModel:
 def _plan(
     dataset: Dataset, read_columns: Callable[[Sequence[str]], pa.Table], asked: FitRequest, slots: int
 ) -> PlannedModel:
+    if asked.forecast:
+        name = None if asked.name is None else request_checks.check_model_name(asked.name)
+        of_series, choice = forecasts.plan(dataset, read_columns, asked), Choice({})
+        settings, spec = of_series.settings, of_series.spec
+        refit = _refit_of(asked)
+        return PlannedModel(name, asked.target, dataset, settings, choice, spec, None, refit, of_series)
     asked = request_checks.of_several(asked)
     request = stop_rules.given_or_default(asked)
     name = None if request.name is None else request_checks.check_model_name(request.name)

@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from app.services.fits.requests import NOT_CALIBRATED, FitRequest
 from app.services.request_bodies import StrictBody
+from sampler.host.forecasts import FORECAST
 from sampler.host.settings import (
     ABOUT_NEW_ROWS,
     ABOUT_SUBGROUPS,
@@ -84,6 +85,16 @@ def _field(setting: Setting) -> Any:
     return kind | None, Field(None, description=setting.about, json_schema_extra=extend)
 
 
+def _of_forecast(name: str) -> Any:
+    """Make the field of an entry of `FORECAST`, of which one value or a list of several may be given."""
+    kind, field = _field(FORECAST[name])
+    if FORECAST[name].kind == "names" or name == "season":
+        one = str if FORECAST[name].kind == "names" else int
+        several = Annotated[list[one], Field(max_length=20, fail_fast=True)]  # type: ignore[valid-type]
+        kind = one | several | None
+    return kind, field
+
+
 def _validated(setting: Setting) -> Any:
     """Make the field of a setting that is validated here."""
     kind = TYPES[setting.kind]
@@ -152,6 +163,7 @@ else:
         "_SettingsRequest",
         __base__=(_OtherRequest, _DataRequest),
         **{name: _field(role) for name, role in ROLES.items()},
+        **{name: _of_forecast(name) for name in FORECAST},
         **{name: _field(setting) for name, setting in SETTINGS.items() if setting.requested},
         holdout=_validated(HOLDOUT),
         calibrate=_validated(CALIBRATE),
@@ -223,6 +235,11 @@ class ModelRequest(_SettingsRequest):
             others=tuple(self.targets[1:]),
             name=self.name,
             data={name: settings[name] for name in ROLES if name in settings},
+            forecast={
+                name: value
+                for name, entry in FORECAST.items()
+                if (value := getattr(self, name, None)) not in (None, [], entry.default)
+            },
             settings={name: settings[name] for name in SETTINGS if name in settings},
             prior=self.prior,
             stop=None if self.stop is None else self.stop.model_dump(),

@@ -394,7 +394,7 @@ def _fitted(
     model: Model, chains: Sequence[Unit], origin: store.ModelOrigin, outcomes: str | None, step: str | None
 ) -> ModelView:
     use = None
-    if model.verdict is not None and model.diagnostics:
+    if model.verdict is not None and model.diagnostics and not model.settings.get("time"):
         no_longer = outcomes == NO_LONGER
         use = use_of(
             model.diagnostics, model.holdout, no_longer_hold=no_longer, calibration=model.calibration
@@ -432,6 +432,8 @@ def progress(
     """
     made = int(settings.get("discarded", 0)) + int(settings["num_draws"])
     each = int(settings["num_burnin"]) + made * int(settings["thin"])
+    if settings.get("time"):  # a unit is a member of a forecaster, with two fits
+        each *= 2 * int(settings["num_chains"])
     # Stop rules that aren't met ask for more.
     more = max(int((settings.get("stop") or {}).get("max_draws") or 0) - int(settings["num_draws"]), 0)
     done = sum(

@@ -11,6 +11,7 @@ from app.services.fits import models
 from app.store.engine import session_scope
 from sampler import SettingsError
 from sampler.host.data import counted
+from sampler.host.forecasts import FORECAST
 from sampler.host.settings import (
     COLUMN_ROLES,
     ROLES,
@@ -32,6 +33,7 @@ class FitRequest:
     others: Sequence[str] = ()  # further outcomes, whose errors may be correlated with those of the target
     name: str | None = None
     data: Mapping[str, Any] = field(default_factory=dict)  # entries of `sampler.definitions.data.ROLES`
+    forecast: Mapping[str, Any] = field(default_factory=dict)  # entries of `FORECAST`; none: no forecaster
     settings: Mapping[str, Any] = field(default_factory=dict)  # settings of the model and its chains
     prior: Mapping[str, Any] | None = None
     stop: Mapping[str, Any] | None = None
@@ -113,6 +115,9 @@ def request_like(
     if changes is not None:
         holdout = settings.get("holdout") or 0.0
         known |= changes
+    if promote == "auto" and settings.get("time"):
+        detail = "promote=auto compares held-out rows, which forecasters don't have: say always or never"
+        raise InvalidRequestError(errors=[Fault("promote", None, detail)])
     if promote == "auto" and not holdout:
         detail = "promote=auto compares held-out rows, and this model has none: give a fraction"
         raise InvalidRequestError(errors=[Fault("holdout", None, detail)])
@@ -123,6 +128,7 @@ def request_like(
         others=tuple(settings.get("outcomes", ())[1:]),
         name=model.name if name is None else name,
         data={role: settings[role] for role in ROLES if settings.get(role) is not None},
+        forecast={name: settings[name] for name in FORECAST if name in settings},
         settings={name: value for name, value in (known | draws).items() if value is not None},
         prior=prior,
         stop=stop and {rule: value for rule, value in stop.items() if rule != "first_look"},

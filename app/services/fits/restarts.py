@@ -12,6 +12,7 @@ from app.services.access import audit, quotas
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
 from app.services.fits import models, stop_rules
 from app.services.fits.costs import TooLongError, TooMuchMemoryError, check_memory, check_seconds
+from app.services.fits.forecasts import refuse_forecaster
 from app.services.fits.models import ModelView
 from app.store import models as model_store
 from app.store.queue import restarts as queue
@@ -146,6 +147,7 @@ def _planned(
     if model.state != SUCCEEDED:
         raise ConflictError(f"The model is {model.state}: extend it when it has succeeded.")
     settings = model.settings
+    refuse_forecaster(settings, "more draws need another fit; newer outcomes are reported")
     try:
         check_extends(str(settings.get("method", "bart")))
     except SettingsError as error:

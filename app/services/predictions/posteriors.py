@@ -13,6 +13,7 @@ from sqlalchemy.pool import QueuePool
 from app.services.cursors import is_id
 from app.services.errors import Fault, InvalidRequestError, NotFinishedError, NotFoundError, ServiceError
 from app.services.fits import models
+from app.services.fits.forecasts import refuse_forecaster
 from app.services.predictions.posterior_cache import Cache
 from app.store import draws as draw_store
 from app.store import models as store
@@ -181,6 +182,7 @@ class Posteriors:
     def _present(self, owner: str, model: str) -> tuple[ModelHead, int | None]:
         with session_scope(self.engine, read_only=True) as session:
             stored = models.get(session, owner, model)
+            refuse_forecaster(stored.settings)
             draws = self._common_draws(session, stored)
             if stored.state != SUCCEEDED and not draws:
                 raise _not_finished(stored, partly=True)
@@ -233,12 +235,17 @@ def _is_calibrated_as(posterior: Posterior, model: ModelHead) -> bool:
     return (None if table is None else table.checksum) == (None if summary is None else summary["checksum"])
 
 
-def find(session: Session, owner: str, model: str, *, partly: bool = False) -> Model:
+def find(
+    session: Session, owner: str, model: str, *, partly: bool = False, forecasters: bool = False
+) -> Model:
     """Return the model with this id, or the one that this name means; it must have succeeded.
 
-    `partly`: draws in all of its chains suffice. Raises NotFoundError and NotFinishedError.
+    `partly`: draws in all of its chains suffice; `forecasters`: it may be one. Raises NotFoundError,
+    AskForecastError and NotFinishedError.
     """
     stored = models.get(session, owner, model)
+    if not forecasters:
+        refuse_forecaster(stored.settings)
     if stored.state != SUCCEEDED and not (partly and store.common_draws(session, stored.id)):
         raise _not_finished(stored, partly=partly)
     return stored

@@ -1,0 +1,334 @@
+"""Forecasts by stored forecasters: asking them, the templates of their plans, and their rehearsals."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, cast
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+from sqlalchemy import Engine
+
+from app.services import datasets
+from app.services.errors import (
+    ConflictError,
+    Fault,
+    InvalidRequestError,
+    NotFoundError,
+    TooLargeError,
+    UnusableDataError,
+)
+from app.services.predictions.posterior_cache import Cache
+from app.services.predictions.posteriors import KERNELS, DamagedError, find
+from app.services.predictions.predict_rows import Predictor
+from app.services.predictions.rows import columns_of
+from app.services.request_bodies import RowsInBody, StrictBody
+from app.store import datasets as dataset_store
+from app.store import draws
+from app.store import models as store
+from app.store.engine import session_scope
+from app.store.errors import CorruptBlockError, DatasetGoneError, ModelGoneError
+from app.store.tables import Model
+from sampler import DataError, PackedError, SettingsError, warm
+from sampler.host.data import read
+from sampler.host.forecasts import Forecast, Forecaster, ForecastTotals, Rehearsals, with_models
+
+MOST_CELLS = 20_000  # series times steps of an answer, of each of which there are a thousand paths
+MOST_FIGURES = 2_000_000  # of paths in an answer
+MOST_TOTALS, MOST_SERIES = 20, 100_000
+NAMES = {"plan": "known"}  # of requests, by what the sampler calls them
+BySeriesAndStep = list[list[float]]
+Level = Annotated[float, Field(gt=0, lt=1, description="Probability of the intervals.")]
+Interval = Annotated[
+    Literal["calibrated", "predictive"] | None,
+    Field(description="calibrated by rehearsals, or predictive, as the paths have them. Default: the first."),
+]
+
+
+class TotalBody(StrictBody):
+    """A total over steps, and over the series of sets, which the paths give."""
+
+    steps: Annotated[list[int], Field(min_length=1, max_length=2, fail_fast=True)] | None = Field(
+        default=None,
+        description="First and last step, such as a lead time [1, 6], or the last. Default: all.",
+    )
+    by: str | Annotated[list[str], Field(max_length=20, fail_fast=True)] | None = Field(
+        default=None,
+        description="Columns whose equal values make a set: those of series, or others that don't change "
+        "within one. Default: all series are one set.",
+    )
+
+
+class ForecastBody(StrictBody):
+    """Series to forecast, a plan of what is known ahead, and the figures."""
+
+    known: RowsInBody | str | None = Field(
+        default=None,
+        description="The plan: rows with the columns known ahead, their times and series, for each step to "
+        "forecast (GET /models/{model_id}/forecast/template), or the id of a dataset that has them.",
+    )
+    series: Annotated[list[Any], Field(max_length=MOST_SERIES)] | None = Field(
+        default=None,
+        description="Series to forecast: values of the column of series, lists of these where there are "
+        "several. Default: all.",
+    )
+    level: Level = 0.9
+    interval: Interval = None
+    at: str | float | None = Field(
+        default=None,
+        description="The present, a time as the column has them, by which series are stale. Default: the "
+        "newest time.",
+    )
+    totals: Annotated[list[TotalBody], Field(max_length=MOST_TOTALS)] = Field(default_factory=list)
+    paths: Annotated[int, Field(ge=0, le=1000, description="Paths to return of each series.")] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForecastTotalsView:
+    """Totals over steps and sets of series, with intervals of their own."""
+
+    steps: Annotated[list[int], Field(description="First and last step.")]
+    sets: Annotated[dict[str, list[Any]], Field(description="The value of each set, by column.")]
+    count: Annotated[list[int], Field(description="Series of each set.")]
+    median: list[float]
+    lower: list[float]
+    upper: list[float]
+    level: float
+    interval: str
+    claim: Annotated[str, Field(description="What is known of how often such intervals hold.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForecastView:
+    """A forecast of the next steps of series: [series][step]."""
+
+    model_id: str
+    target: str
+    series: Annotated[dict[str, list[Any]], Field(description="Columns of series, a value for each series.")]
+    time: Annotated[list[list[Any]], Field(description="Times, as the column of the fit has them.")]
+    median: BySeriesAndStep
+    lower: BySeriesAndStep
+    upper: BySeriesAndStep
+    flags: Annotated[
+        list[list[str]], Field(description="What is unusual about each series: stale, ends_early, new.")
+    ]
+    level: float
+    interval: str
+    claim: Annotated[str, Field(description="What is known of how often such intervals hold.")]
+    totals: list[ForecastTotalsView]
+    paths: Annotated[
+        list[list[list[float]]] | None, Field(description="Whole paths, if asked for: [path][series][step].")
+    ]
+    warnings: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RehearsalsView:
+    """Rehearsals: by origin and step ahead, what was forecast and what came."""
+
+    model_id: str
+    level: float
+    series: Annotated[int, Field(description="Series that were rehearsed.")]
+    claim: str
+    origin: Annotated[list[Any], Field(description="Time of the last step that was seen, by line.")]
+    step: list[int]
+    number: Annotated[list[int], Field(description="Outcomes that came.")]
+    inside: Annotated[list[float | None], Field(description="Share of them inside the interval.")]
+    loss: Annotated[list[float | None], Field(description="Mean quantile loss, .1 to .9.")]
+    naive_loss: Annotated[list[float | None], Field(description="That of the last season's outcomes.")]
+
+
+@dataclass(frozen=True)
+class StoredForecaster:
+    """A forecaster as it was read, by the checksum of what observing changes."""
+
+    forecaster: Forecaster
+    checksum: str
+
+    @property
+    def nbytes(self) -> int:
+        """Size in memory."""
+        return self.forecaster.nbytes
+
+
+@dataclass(frozen=True)
+class ForecastAnswer:
+    """A forecast, with the totals that were asked for."""
+
+    model_id: str
+    forecast: Forecast
+    totals: Sequence[ForecastTotals]
+    num_paths: int
+
+    def view(self) -> ForecastView:
+        """Return it as JSON values."""
+        forecast = self.forecast
+        figures = {name: getattr(forecast, name).tolist() for name in ("median", "lower", "upper")}
+        same = ("target", "series", "time", "flags", "level", "interval", "claim", "warnings")
+        return ForecastView(
+            model_id=self.model_id,
+            totals=[_total(each) for each in self.totals],
+            paths=forecast.paths[: self.num_paths].tolist() if self.num_paths else None,
+            **figures,
+            **{name: getattr(forecast, name) for name in same},
+        )
+
+    def table(self) -> pa.Table:
+        """Return the totals that were asked for as one table, or else the steps."""
+        if not self.totals:
+            return pa.table(self.forecast.columns())
+        parts = [
+            pa.table(
+                dict(
+                    zip(("first_step", "last_step"), np.tile(each.steps, (len(each.count), 1)).T, strict=True)
+                )
+                | each.columns()
+            )
+            for each in self.totals
+        ]
+        return pa.concat_tables(parts, promote_options="default")
+
+    @property
+    def claim(self) -> str:
+        """Claims of the intervals in the table."""
+        return " ".join(dict.fromkeys(each.claim for each in self.totals)) or self.forecast.claim
+
+
+def _total(total: ForecastTotals) -> ForecastTotalsView:
+    figures = {name: getattr(total, name).tolist() for name in ("median", "lower", "upper")}
+    same = {name: getattr(total, name) for name in ("sets", "count", "level", "interval", "claim")}
+    return ForecastTotalsView(steps=list(total.steps), **figures, **same)
+
+
+def forecast(predictor: Predictor, owner: str, model: str, body: ForecastBody) -> ForecastAnswer:
+    """Forecast the next steps of series.
+
+    Raises
+    ------
+    NotFoundError, NotFinishedError, ConflictError
+        The model doesn't exist, has not finished, or is no forecaster.
+    InvalidRequestError, UnusableDataError, TooLargeError
+        The plan or another field is invalid; names the field, or column and row.
+    """
+    model_id, stored = load(predictor, owner, model)
+    forecaster = stored.forecaster
+    known = forecaster.history.asked.known
+    if known and body.known is None:
+        message = (
+            f"{', '.join(known)} of the next {forecaster.horizon} steps must be planned: send rows with "
+            f"their series and times, as GET /models/{model_id}/forecast/template has them"
+        )
+        raise InvalidRequestError(errors=[Fault("known", None, message, "unavailable")])
+    _check_size(forecaster, body)
+    plan = None if body.known is None else _plan(predictor, owner, forecaster, body.known)
+    with _translating():
+        answer = forecaster.forecast(plan, body.level, body.interval, body.series, body.at, num_threads=1)
+        totals = [answer.total(_steps(each.steps), each.by) for each in body.totals]
+    return ForecastAnswer(model_id, answer, totals, body.paths)
+
+
+@dataclass(frozen=True)
+class PlanTemplate:
+    """Columns of a plan to fill in."""
+
+    model_id: str
+    columns: dict[str, list[Any]]
+
+
+def template(predictor: Predictor, owner: str, model: str) -> PlanTemplate:
+    """Return a plan's times and series, with empty columns of what is known ahead; raises as `forecast`."""
+    model_id, stored = load(predictor, owner, model)
+    with _translating():
+        return PlanTemplate(model_id, stored.forecaster.plan_template())
+
+
+def rehearsals(predictor: Predictor, owner: str, model: str, level: float) -> RehearsalsView:
+    """Return what rehearsals of a model forecast and what came; raises as `forecast`."""
+    model_id, stored = load(predictor, owner, model)
+    with _translating():
+        found: Rehearsals = stored.forecaster.rehearsals(level)
+    shown = {name: _plain(values) for name, values in found.columns().items()}
+    claim = stored.forecaster.claim(level)
+    return RehearsalsView(model_id=model_id, level=level, series=found.series, claim=claim, **shown)
+
+
+def load(predictor: Predictor, owner: str, model: str) -> tuple[str, StoredForecaster]:
+    """Return a model's id, and the forecaster with its present history; raises as `forecast`."""
+    cache = cast("Cache[StoredForecaster]", predictor.cache)
+    with session_scope(predictor.engine, read_only=True) as session:
+        stored = find(session, owner, model, forecasters=True)
+        present = (stored.diagnostics or {}).get("checksum")
+    if not stored.settings.get("time"):
+        raise ConflictError(
+            "The model predicts rows: ask predict (POST /models/{model_id}/predict). A fit with time and "
+            "horizon forecasts."
+        )
+    key = f"{stored.id} forecasts"  # not that of a posterior
+    kept = cache.peek(key)
+    if kept is not None and kept.checksum != present:
+        cache.drop(key)
+    return stored.id, cache.get(key, lambda: _read(predictor.engine, stored.id))
+
+
+def _read(engine: Engine, model_id: str) -> StoredForecaster:
+    warm(KERNELS)
+    try:
+        with session_scope(engine, read_only=True) as session:
+            model = session.get(Model, model_id)
+            header = store.header(session, model_id)
+            blocks = draws.read(session, model_id)
+        if model is None or header is None:
+            raise NotFoundError("The model was deleted.")
+        data = with_models(header, [block for (block,) in blocks])
+        return StoredForecaster(Forecaster.from_bytes(data), (model.diagnostics or {}).get("checksum", ""))
+    except (CorruptBlockError, PackedError) as error:
+        raise DamagedError(f"Model {model_id}: {error}.") from error
+    except ModelGoneError as error:
+        raise NotFoundError(str(error)) from None
+
+
+def _check_size(forecaster: Forecaster, body: ForecastBody) -> None:
+    history, horizon = forecaster.history, forecaster.horizon
+    count = len(history.keys) if body.series is None else len(body.series)
+    if count * horizon > MOST_CELLS:
+        most = max(1, MOST_CELLS // horizon)
+        raise TooLargeError(f"{count} series are too many at once: name up to {most} of them in series.")
+    if count * horizon * body.paths > MOST_FIGURES:
+        most = MOST_FIGURES // (count * horizon)
+        raise TooLargeError(f"{body.paths} paths of {count} series are too many at once: ask for {most}.")
+
+
+def _plan(predictor: Predictor, owner: str, forecaster: Forecaster, known: Any) -> Any:
+    asked = forecaster.history.asked
+    needed = [asked.time, *asked.series, *asked.known]
+    if not isinstance(known, str):
+        return columns_of(known, None, max(predictor.max_rows, MOST_CELLS))
+    with session_scope(predictor.engine, read_only=True) as session:
+        dataset = datasets.get(session, owner, known)
+        has = {column["name"] for column in dataset.columns}
+        try:
+            return read(dataset_store.read(session, dataset.id, [name for name in needed if name in has]))
+        except DatasetGoneError as error:
+            raise NotFoundError(str(error)) from None
+
+
+def _steps(steps: list[int] | None) -> int | tuple[int, int] | None:
+    return None if steps is None else steps[0] if len(steps) == 1 else (steps[0], steps[1])
+
+
+def _plain(values: Any) -> list[Any]:
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        return [None if np.isnan(each) else each for each in values.tolist()]
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)
+
+
+@contextmanager
+def _translating() -> Iterator[None]:
+    """Convert the sampler's errors to service errors with the field names of requests."""
+    try:
+        yield
+    except DataError as error:
+        raise UnusableDataError(errors=[Fault.of(problem) for problem in error.problems]) from None
+    except SettingsError as error:
+        raise InvalidRequestError(errors=[Fault.of_setting(error, NAMES)]) from None

@@ -1,0 +1,52 @@
+"""Forecasters: their plans, members, rehearsals and files."""
+
+from sampler.definitions.forecast import FORECAST, Forecasting
+from sampler.definitions.pairs import Combination
+from sampler.forecasts.answers import Forecast, ForecastTotals, Rehearsals
+from sampler.forecasts.calibration import parts_of, rehearse
+from sampler.forecasts.fitting import DEFAULTS as FORECAST_DEFAULTS
+from sampler.forecasts.fitting import PASSED as FORECAST_SETTINGS
+from sampler.forecasts.fitting import (
+    fit_member,
+    learns,
+    learnt,
+    plan_forecaster,
+    planned_members,
+    settings_of_member,
+    stored_member,
+)
+from sampler.forecasts.forecaster import Forecaster
+from sampler.forecasts.history import History
+from sampler.forecasts.members import Member
+from sampler.forecasts.paths import Fitted
+from sampler.pairs import check as check_combination
+from sampler.storage.forecast_file import MEDIA_TYPE as FORECASTER_TYPE
+from sampler.storage.forecast_file import read_forecaster, with_models
+
+__all__ = [
+    "FORECAST",
+    "FORECASTER_TYPE",
+    "FORECAST_DEFAULTS",
+    "FORECAST_SETTINGS",
+    "Combination",
+    "Fitted",
+    "Forecast",
+    "ForecastTotals",
+    "Forecaster",
+    "Forecasting",
+    "History",
+    "Member",
+    "Rehearsals",
+    "check_combination",
+    "fit_member",
+    "learns",
+    "learnt",
+    "parts_of",
+    "plan_forecaster",
+    "planned_members",
+    "read_forecaster",
+    "rehearse",
+    "settings_of_member",
+    "stored_member",
+    "with_models",
+]

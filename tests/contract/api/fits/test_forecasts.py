@@ -1,0 +1,148 @@
+"""Forecasters over HTTP: fitted by workers, asked, refused; the same bits as the library's."""
+
+import io
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sampler import Forecaster, fit
+from tests.support.api_calls import post_csv
+from tests.support.forecasts import SHORT, shops
+from tests.support.models.fitted_models import run_units
+from tests.support.routes import address, body_for, every_route
+
+ASKED = {"time": "month", "series": "shop", "horizon": 4, "known": ["promo"]}
+SMALL = {name: value for name, value in SHORT.items() if name != "progress"}
+
+
+def csv_of(columns: dict) -> str:
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def sales():
+    """Months of two shops, as numbers that a CSV file has exactly."""
+    table, y = shops(2)
+    days = [f"{month}-01" for month in table["month"]]
+    return table | {"month": days, "sales": np.round(y, 3).tolist()}
+
+
+@pytest.fixture
+def dataset_id(client, sales) -> str:
+    return post_csv(client, csv_of(sales)).json()["id"]
+
+
+def ask(client, dataset_id, **more):
+    return client.post("/models", json={"dataset_id": dataset_id, "target": "sales"} | ASKED | SMALL | more)
+
+
+def planned(client, path) -> list[dict]:
+    columns = client.get(f"{path}/forecast/template").json()
+    columns["promo"] = [row % 4 == 1 for row in range(len(columns["month"]))]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def test_a_forecaster_over_http(client, settings, sales, dataset_id):
+    """Estimated, fitted in units, asked and downloaded, it is the library's, bit for bit."""
+    body = {"dataset_id": dataset_id, "target": "sales"} | ASKED | SMALL
+    estimate = client.post("/models/estimate", json=body)
+    assert estimate.status_code == 200, estimate.text
+    assert estimate.json()["fits"]
+    response = ask(client, dataset_id, name="sales")
+    assert response.status_code == 202, response.text
+    assert len(response.json()["progress"]["chains"]) == 6
+    run_units(settings)
+    path = response.headers["location"]
+    model = client.get(path).json()
+    assert model["state"] == "succeeded", model["error"]
+    assert model["settings"]["horizon"] == 4
+    assert "Estimated in 10 rehearsals" in model["diagnostics"]["claim"]
+
+    own = fit({name: sales[name] for name in sales if name != "sales"}, sales["sales"], **ASKED, **SHORT)
+    plan = planned(client, path)
+    totals = [{"steps": [2, 3], "by": "region"}, {"steps": [4]}]
+    answer = client.post("/models/sales/forecast", json={"known": plan, "totals": totals, "paths": 7})
+    assert answer.status_code == 200, answer.text
+    said = answer.json()
+    expected = own.forecast({name: [row[name] for row in plan] for name in plan[0]})
+    for name in ("median", "lower", "upper", "series", "time", "claim", "flags"):
+        assert said[name] == _plain(getattr(expected, name)), name
+    assert said["paths"] == expected.paths[:7].tolist()
+    total = expected.total((2, 3), "region")
+    assert said["totals"][0]["upper"] == total.upper.tolist()
+    assert said["totals"][0]["sets"] == {"region": ["north"]}
+    assert said["totals"][0]["claim"] == total.claim
+
+    stream = client.post(
+        f"{path}/forecast",
+        json={"known": plan, "series": ["s1"]},
+        headers={"Accept": "application/vnd.apache.arrow.stream"},
+    )
+    with pa.ipc.open_stream(io.BytesIO(stream.content)) as reader:
+        table = reader.read_all()
+    assert table.column("upper").to_pylist() == said["upper"][1]
+    assert stream.headers["bartserve-claims"] == said["claim"]
+
+    file = Forecaster.from_bytes(client.get(f"{path}/file").content)
+    assert np.array_equal(
+        file.forecast({name: [r[name] for r in plan] for name in plan[0]}).paths, expected.paths
+    )
+    rehearsed = client.get(f"{path}/forecast/rehearsals").json()
+    assert rehearsed["inside"] == own.rehearsals().inside.tolist()
+
+    assert _broken(client, model["id"], dataset_id) == []
+    refused = client.post(f"{path}/predict", json={"rows": [{"promo": True}]})
+    assert refused.status_code == 409, refused.text
+    assert "ask forecast" in refused.json()["detail"]
+    short = client.post(f"{path}/forecast", json={"known": plan[1:]})
+    assert short.status_code == 422
+    assert "2023-01-01 of shop s0" in short.json()["detail"]
+    assert "template" in client.post(f"{path}/forecast", json={}).json()["detail"]
+    assert client.post(f"{path}/forecast").status_code == 422
+    assert "always" in client.post(f"{path}/refit", json={"promote": "auto"}).json()["detail"]
+    again = client.post(f"{path}/refit", json={"promote": "always"})
+    assert again.status_code == 202, again.text
+    assert again.json()["settings"]["known"] == ["promo"]
+    assert client.delete(path).status_code == 204
+
+
+def _broken(client, model_id: str, dataset_id: str) -> list[str]:
+    """Ask every route of a model but those that delete it; return those that fail with 500."""
+    failed = []
+    for method, route in every_route():
+        if "{model_id}" in route and method != "DELETE" and not route.endswith(("/delete", "/events")):
+            where = address(route, model_id=model_id, name="trace-sigma")
+            reply = client.request(method, where, **body_for(route, dataset_id))
+            failed += [f"{method} {where}"] if reply.status_code >= 500 else []
+    return failed
+
+
+def _plain(value):
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+@pytest.mark.parametrize(
+    ("more", "field", "words"),
+    [
+        ({"horizon": 30}, "horizon", "horizon="),
+        ({"horizon": None}, "horizon", "number of steps"),
+        ({"known": ["promos"]}, "known", "promo"),
+        ({"known": []}, "known", "promo"),
+        ({"series": None}, "month", "series"),
+        ({"treatment": "promo"}, "treatment", "treatment"),
+        ({"method": "bcart"}, "method", "method"),
+        ({"stop": {"verdict": "converged"}}, "stop", "leave stop out"),
+        ({"calibrate": "holdout", "holdout": 0.2}, "calibrate", "rehearsals"),
+        ({"num_trees": 0}, "num_trees", "1"),
+        ({"season": [12, 4, 2]}, "season", "two"),
+    ],
+)
+def test_refusals_before_the_202(client, dataset_id, more, field, words):
+    """A problem document names the field, and what to do, where no forecaster can be made."""
+    refused = ask(client, dataset_id, **more)
+    assert refused.status_code == 422, refused.text
+    problem = refused.json()
+    assert problem["errors"][0]["column"] == field, problem
+    assert words in problem["detail"]

@@ -1,0 +1,176 @@
+"""Units of a forecaster: a member each, and at the end the rehearsals of all.
+
+A member is fitted to all rows and, for the rehearsals, to those before them; both depend on nothing else, so
+a killed unit continues after the last of these fits.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from app.store import datasets, draws, models
+from app.store.column_codec import checksum
+from app.store.draws import StoredBlock
+from app.store.engine import session_scope
+from app.store.queue import units
+from app.store.queue.claims import Claim
+from app.store.queue.units import Directive, Progress, Slice
+from app.store.tables import ALWAYS, KEPT, PROMOTED, Json, Model, Unit
+from sampler import AnyChain, Settings
+from sampler.host.data import read, read_column
+from sampler.host.forecasts import (
+    FORECAST,
+    FORECAST_SETTINGS,
+    Fitted,
+    Forecaster,
+    History,
+    fit_member,
+    learnt,
+    parts_of,
+    plan_forecaster,
+    planned_members,
+    rehearse,
+    settings_of_member,
+    stored_member,
+)
+from worker.context import Context
+from worker.errors import Stopped
+from worker.fits.fit_spec import Spec, read_spec
+from worker.heartbeat import Watch
+from worker.kernels import PREDICTION, load_kernels
+
+VERDICTS = ("not_converged", "approximate", "converged")  # from worst to best
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    model_id: str
+    history: History
+    settings: dict[str, Any]
+
+
+_last_loaded: list[_Loaded] = []  # a process often runs several members of a model in a row
+
+
+def run_member(context: Context, claim: Claim, watch: Watch, spec: Spec) -> None:
+    """Fit the claimed member; raises as `worker.fits.chain.run_chain`."""
+    with session_scope(context.engine, read_only=True) as session:
+        unit = session.get_one(Unit, claim.unit_id)
+        common: list[float | None] = list((unit.statistics or {}).get("common", []))
+    loaded = _load(context, spec)
+    history, settings = loaded.history, loaded.settings
+    parts = parts_of(history)
+    each = int(spec.settings["num_chains"]) * _iterations(spec.settings)
+    total = len(parts) * each
+    watch.check()
+    done: dict[int, int] = {}
+
+    def report(index: int, chain: AnyChain) -> None:
+        done[index] = chain.iteration
+        watch.tell(Progress("sampling", len(common) * each + sum(done.values()), total))
+        watch.check()
+
+    draws_of_chain = int(spec.settings["num_draws"])
+    while len(common) < len(parts):
+        part, is_whole = parts[len(common)], not common
+        fitted, blocks, checkpoint = None, [], b""
+        members = planned_members(part, settings)
+        if claim.ordinal < len(members):
+            own = settings_of_member(settings, members[claim.ordinal])
+            load_kernels(watch, Settings.resolve(**_given(settings) | own), PREDICTION)
+            threads = context.settings.worker_chain_threads
+            fitted = fit_member(part, settings, claim.ordinal, num_threads=threads, report=report)
+        watch.check()
+        common.append(None if fitted is None else fitted.common)
+        done.clear()
+        if fitted is not None and is_whole:
+            blocks = [StoredBlock(0, 0, draws_of_chain, fitted.posterior.to_bytes())]
+        elif fitted is not None:
+            checkpoint = fitted.posterior.to_bytes()
+        kept = 0 if common[0] is None else draws_of_chain
+        slice_ = Slice(
+            Progress("sampling", len(common) * each, total, kept), checkpoint, {"common": common}, blocks
+        )
+        with session_scope(context.engine) as session:
+            if len(common) == len(parts):
+                units.finish_chain(session, claim, slice_)
+                return
+            directive = units.commit_slice(session, claim, slice_, gives_way=True)
+        watch.note_progress()
+        if directive is not Directive.CONTINUE:
+            raise Stopped(directive)
+
+
+def finish_forecaster(context: Context, claim: Claim, watch: Watch) -> None:
+    """Rehearse with the members that were fitted, and end the model; raises as `run_member`."""
+    with session_scope(context.engine, read_only=True) as session:
+        spec = read_spec(session, claim.model_id)
+        ended = models.ended_chains(session, claim.model_id)
+        blocks = iter(draws.read(session, claim.model_id))
+    watch.beat()
+    loaded = _load(context, spec)
+    history, settings = loaded.history, loaded.settings
+    fitted: list[Fitted | None] = []
+    before: list[Fitted | None] = []
+    parts = parts_of(history)
+    for ordinal, (num_draws, statistics, checkpoint) in enumerate(ended):
+        common = statistics.get("common", [])
+        if num_draws:
+            (model_bytes,) = next(blocks)
+            fitted.append(stored_member(history, settings, ordinal, model_bytes, common[0]))
+        if checkpoint:
+            before.append(stored_member(parts[1], settings, ordinal, checkpoint, common[1]))
+    threads = context.settings.worker_chain_threads
+    calibration = rehearse(history, lambda _: learnt(before), int(settings["seed"]), threads)
+    forecaster = Forecaster(history, learnt(fitted), calibration, settings)
+    watch.check()
+    verdicts = [each.posterior.summary().verdict for each in forecaster.fitted]
+    header = forecaster.header_bytes()
+    with session_scope(context.engine) as session:
+        models.forget_checkpoints(session, claim.model_id)
+        units.finish_model(
+            session,
+            claim,
+            verdict=min(verdicts, key=VERDICTS.index),
+            diagnostics=forecaster.described() | {"checksum": checksum(header)},
+            holdout=None,
+            header=header,
+            refit=_decided(session, claim.model_id),
+        )
+
+
+def _decided(session: Session, model_id: str) -> Json | None:
+    """Decide whether the name moves to a refit, which its request said; None for other fits."""
+    refit = session.get_one(Model, model_id).refit
+    if not refit or refit.get("decision"):
+        return None
+    moves = refit["promote"] == ALWAYS
+    text = "The name moves to it, as was asked." if moves else "The name stays, as was asked."
+    return refit | {"decision": PROMOTED if moves else KEPT, "champion": None, "text": text}
+
+
+def _load(context: Context, spec: Spec) -> _Loaded:
+    if _last_loaded and _last_loaded[0].model_id == spec.model_id:
+        return _last_loaded[0]
+    _last_loaded.clear()
+    stored = spec.settings
+    asked = {name: stored[name] for name in FORECAST if name in stored}
+    names = [asked["time"], *asked.get("series", ()), *stored["features"]]
+    with session_scope(context.engine, read_only=True) as session:
+        table = datasets.read(session, spec.dataset_id, [*names, spec.target])
+    outcome = read_column(table.column(spec.target), spec.target)
+    arguments = {name: stored[name] for name in FORECAST_SETTINGS if stored.get(name) is not None}
+    arguments |= asked | {"features": stored["features"], "family": stored["family"]}
+    history, settings = plan_forecaster(read(table.select(names)), outcome, arguments)
+    _last_loaded.append(_Loaded(spec.model_id, history, settings))
+    return _last_loaded[0]
+
+
+def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in settings.items() if name != "prior"}
+
+
+def _iterations(settings: Mapping[str, Any]) -> int:
+    return int(settings["num_burnin"]) + int(settings["num_draws"]) * int(settings["thin"])
