@@ -174,17 +174,21 @@ class Calibration:
         """Say what is known of calibrated intervals; `first` and `last` are origins, `of` names series."""
         if not self:
             return "No rehearsal was made: nothing is known of how often intervals hold."
+        number = len(self.origins)
+        where = f"{counted(number, 'rehearsal')} (origins {first} to {last}{of})"
+        totals = "totals of all series" if kind == ALL else "totals"
+        if kind != STEPS and self.windows(kind) < FEW_WINDOWS:
+            return f"Estimated in {where}, which overlap: too few to tell how many {totals} intervals hold."
         nearest = LEVELS[int(np.argmin(np.abs(np.array(LEVELS) - level)))]
         inside = self.inside(kind, level)
-        known = ~np.isnan(inside)
-        by_origin = [float(np.nanmean(each)) for each in inside if not np.isnan(each).all()]
-        number = len(self.origins)
-        what = "outcomes" if kind == STEPS else "totals over the first steps"
+        shares = [float(np.nanmean(each)) for each in inside if not np.isnan(each).all()]
+        low, high, mean = (
+            number_to_text(each, 2) for each in (min(shares), max(shares), float(np.nanmean(inside)))
+        )
         said = (
-            f"Estimated in {counted(number, 'rehearsal')} (origins {first} to {last}{of}): "
-            f"{number_to_text(float(inside[known].mean()), 2)} of {int(known.sum())} {what} were inside "
-            f"{nearest:.0%} intervals, by rehearsal from {number_to_text(min(by_origin), 2)} to "
-            f"{number_to_text(max(by_origin), 2)}"
+            f"Estimated in {where}: {mean} of {np.count_nonzero(~np.isnan(inside))} "
+            f"{'outcomes' if kind == STEPS else f'{totals} over the first steps'} were inside {nearest:.0%} "
+            f"intervals, {f'by rehearsal from {low} to {high}' if low != high else 'in each rehearsal'}"
         )
         if kind == STEPS and self.windows(TOTALS) >= FEW_WINDOWS:
             whole = self.inside(TOTALS, level)[:, :, -1]

@@ -315,7 +315,12 @@ class Forecaster:
             values = read
             if name in rows.levels:
                 place = {level: float(at) for at, level in enumerate(history.levels.get(name, ()))}
-                codes = np.array([*(place.get(level, np.nan) for level in rows.levels[name]), np.nan])
+                if strange := [level for level in rows.levels[name] if level not in place]:
+                    row = int(np.flatnonzero(read == rows.levels[name].index(strange[0]))[0])
+                    levels = ", ".join([*place][:NAMED])
+                    detail = f"the plan has {strange[0]!r}, which the history hasn't; it has {levels}"
+                    raise DataError([DataProblem(name, row + 1, detail)])
+                codes = np.array([*(place[level] for level in rows.levels[name]), np.nan])
                 values = codes[np.where(np.isnan(read), -1, read).astype(int)]
             whole[series[use], at[use]] = values[use]
             ahead = whole[start.series[:, None], start.last[:, None] + 1 + np.arange(self.horizon)]
@@ -393,8 +398,9 @@ class Forecaster:
                 common = float(member.pop("common"))
                 scales = dict(zip(fitted_keys, arrays[f"scales {number}"].tolist(), strict=True))
                 fitted.append(Fitted(Member(**member), Posterior.from_bytes(model), scales, common))
-            if not fitted:
-                raise ValueError("it has no member")  # noqa: TRY301
+            able = all(min(each.member.lags, each.member.season) > 0 for each in fitted)
+            if not fitted or not able or history.step.size <= 0:
+                raise ValueError("it has no member, or no step")  # noqa: TRY301
             rehearsed = [tuple(each) for each in header["rehearsed"]]
             counts = bool(header["counts"])
             calibration = Calibration.of_arrays(header["origins"], rehearsed, counts=counts, arrays=arrays)

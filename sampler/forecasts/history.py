@@ -302,9 +302,13 @@ def read_panel(
             [DataProblem(asked.time, 1, f"times are like {step.text(0)!r} in the fit, and here not")]
         )
     index, off = step.index(times.values)
-    if len(off) > 0.05 * len(index):
-        detail = f"{times.text(float(times.values[off[0]]))} is between two steps of {step.in_words}"
-        raise DataError([DataProblem(asked.time, int(off[0]) + 1, detail)])
+    if len(off):
+        more = [DataProblem.further(asked.time, len(off) - 1, "such rows")] if len(off) > 1 else []
+        detail = (
+            f"{times.text(float(times.values[off[0]]))} is between two steps of {step.in_words}: correct the "
+            "time, or sum the outcomes by step before"
+        )
+        raise DataError([DataProblem(asked.time, int(off[0]) + 1, detail), *more])
     problems: list[DataProblem] = []
     y = np.full(table.num_rows, np.nan)
     if outcome is not None:

@@ -103,6 +103,8 @@ class Step:
         How times are written (`Times.form`).
     at_end
         Whether times are the last days of months.
+    any_day
+        Whether times are any day of their months.
 
     """
 
@@ -111,6 +113,7 @@ class Step:
     origin: float
     form: str
     at_end: bool = False
+    any_day: bool = False
 
     @classmethod
     def find(cls, times: Times, series: Longs, asked: str) -> Step:
@@ -134,7 +137,8 @@ class Step:
             at_end = bool(last.mean() >= MULTIPLES and not by_month)
             if asked in MONTHS or ((by_month or at_end) and len(np.unique(months)) > 1):
                 sizes = [MONTHS[asked]] if asked in MONTHS else [12, 6, 4, 3, 2, 1]
-                candidates += [cls("month", size, origin, times.form, at_end) for size in sizes]
+                loose = not by_month and not at_end
+                candidates += [cls("month", size, origin, times.form, at_end, loose) for size in sizes]
             weekend = np.is_busday(days).mean() < 1
             spread = values.max() - origin >= 14 and np.all(values == np.floor(values))
             if asked == "business day" or (asked == "auto" and not weekend and spread):
@@ -185,7 +189,8 @@ class Step:
             months = days.astype("datetime64[M]")
             start = _days(self.origin)
             first = start.astype("datetime64[M]")
-            away = 0.0 if self.at_end else _day_in_month(days) - float(_day_in_month(start[None])[0])
+            fixed = not (self.at_end or self.any_day)
+            away = 0.0 if not fixed else _day_in_month(days) - float(_day_in_month(start[None])[0])
             return np.asarray(((months - first).astype(np.float64) + away / 31) / self.size)
         if self.unit == "business day":
             days, start = _days(values), _days(self.origin)

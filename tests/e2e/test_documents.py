@@ -118,6 +118,20 @@ def test_the_page_about_explanations_runs(monkeypatch, capsys):
     assert "['" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_the_page_about_forecasts_runs(tmp_path, monkeypatch, capsys):
+    """The page's blocks forecast shops, states and electricity; what came is about where it was forecast."""
+    monkeypatch.chdir(tmp_path)
+    session = run_page(DOCS / "forecasts.md")
+    assert (tmp_path / "sales.forecaster").exists()
+    assert session["lead_time"].sets == {"region": ["east", "west"]}
+    australia, came = session["australia"], session["later"]["Takings"].sum()
+    assert abs(australia.median[0] / came - 1) < 0.15
+    table, demand = session["fortnight"].to_pandas(), session["plan"]["Demand"].to_numpy()
+    assert ((table["lower"] <= demand) & (demand <= table["upper"])).mean() > 0.6
+    assert "10 rehearsals" in capsys.readouterr().out
+
+
 def test_the_page_about_contrasts_runs():
     """The page's block contrasts two weights of cars by their origin, in all averages that it names."""
     origin = np.array(["europe", "japan", "usa"] * 20)

@@ -56,5 +56,9 @@ def test_a_step_may_be_named():
     times = Times.read(read_column(days("D", every=14), "t"))
     assert Step.find(times, np.zeros(40, np.int64), "auto").in_words == "14 days"
     assert Step.find(times, np.zeros(40, np.int64), "week").in_words == "a week"
-    with pytest.raises(SettingsError, match="not in steps of a month"):
-        Step.find(times, np.zeros(40, np.int64), "month")
+    firsts = [np.busday_offset(f"2024-{month:02}-01", 0, roll="forward") for month in range(1, 13)]
+    workdays = Times.read(read_column(np.array(firsts), "t"))
+    step = Step.find(workdays, np.zeros(12, np.int64), "month")
+    assert step.index(workdays.values)[0].tolist() == list(range(12))
+    with pytest.raises(SettingsError, match="not in steps of a year"):
+        Step.find(times, np.zeros(40, np.int64), "year")

@@ -1,0 +1,85 @@
+"""Gaps, counts, categories known ahead, short and new series are forecast as they should be."""
+
+import numpy as np
+import pytest
+
+from sampler import fit
+from tests.support.forecasts import SHORT, rows_of, shops
+
+
+def test_gaps_are_missing_or_zero():
+    """Steps without a row aren't learnt, or are 0; a series is forecast after its own end."""
+    table, y = shops(2, 40)
+    kept = ~np.isin(np.arange(80), [12, 13, 30, 55, 78, 79])
+    rows, own = rows_of(table, kept), y[kept]
+    arguments = {"time": "month", "series": "shop", "horizon": 3, "features": ["region"]}
+    missing = fit(rows, own, **arguments, **SHORT)
+    assert np.argwhere(np.isnan(missing.history.y[0])).ravel().tolist() == [12, 13, 30]
+    answer = missing.forecast()
+    assert np.isfinite(answer.paths).all()
+    assert answer.flags == [[], ["ends_early"]]
+    assert [times[0] for times in answer.time] == ["2022-05", "2022-03"]
+    zero = fit(rows, own, **arguments, gaps="zero", **SHORT)
+    assert zero.history.y[0, [12, 13, 30]].tolist() == [0, 0, 0]
+    assert np.isnan(zero.history.y[1, -2:]).all()
+
+
+def test_counts_have_their_own_family():
+    """Whole numbers with many zeros are forecast as such: their ends are whole numbers from 0 up."""
+    rng = np.random.default_rng(4)
+    y = rng.poisson(2, 90) * (rng.uniform(size=90) < 0.5)
+    sales = fit({"day": np.datetime64("2024-01-01") + np.arange(90)}, y, time="day", horizon=4, **SHORT)
+    assert sales.members == ["counts"]
+    settings = sales.fitted[0].posterior.settings
+    assert settings["family"] == "zero-inflated-negative-binomial"
+    forecast = sales.forecast()
+    assert len(forecast.paths) == 1_000
+    for each in (forecast.paths, forecast.lower, forecast.upper, forecast.median, forecast.total().upper):
+        assert np.all((each >= 0) & (each == np.floor(each)))
+    assert 0.5 < forecast.paths.mean() / y.mean() < 2
+
+
+def test_new_and_short_series_are_forecast_by_what_others_taught():
+    """A series that the fit had not is flagged; one too short for seasons has other members."""
+    table, y = shops(11, 36)
+    shop = np.array(table["shop"])
+    first = np.tile(np.arange(36), 11)
+    kept = (shop != "s10") & ((shop != "s9") | (first >= 24))
+    arguments = {"time": "month", "series": "shop", "horizon": 3, "known": ["promo"], "target_name": "sales"}
+    sales = fit(rows_of(table, kept), y[kept], **arguments, **SHORT)
+    assert len(sales.history.keys) == 10
+    newer = rows_of(table, (shop == "s10") & (first >= 24))
+    sales.observe(newer | {"sales": y[-12:]})
+    plan = sales.plan_template()
+    answer = sales.forecast(plan | {"promo": [False] * len(plan["month"])})
+    new = answer.series["shop"].index("s10")
+    assert answer.flags[new] == ["new"]
+    level = np.median(y[-12:])
+    assert np.all((answer.median[new] > level / 3) & (answer.median[new] < level * 3))
+    assert np.isfinite(answer.paths).all()
+
+
+def test_categories_may_be_known_ahead():
+    """A category of the plan is told apart, and a level that the fit had not is refused by name."""
+    rng = np.random.default_rng(6)
+    kind = rng.choice(["none", "flyer", "sale"], 80)
+    y = 10 + 5.0 * (kind == "sale") + rng.normal(size=80)
+    sales = fit({"t": np.arange(80), "kind": kind}, y, time="t", horizon=2, known=["kind"], season=1, **SHORT)
+    plan = sales.plan_template()
+    of_sale, of_none = (sales.forecast(plan | {"kind": [each] * 2}).median for each in ("sale", "none"))
+    assert np.all(of_sale > of_none + 2)
+    with pytest.raises(
+        ValueError, match="'kind', row 2: the plan has 'tv', which the history hasn't; it has"
+    ):
+        sales.forecast(plan | {"kind": ["sale", "tv"]})
+
+
+def test_a_series_with_zeros_has_members_without_the_logarithm():
+    """A series with values below 0 has as many paths as another, of members that suit it."""
+    rng = np.random.default_rng(8)
+    y = np.concatenate([np.exp(rng.normal(size=50)), rng.normal(size=50)])
+    table = {"t": np.tile(np.arange(50), 2), "s": np.repeat(["up", "both"], 50)}
+    forecast = fit(table, y, time="t", series="s", horizon=3, season=1, **SHORT).forecast()
+    assert forecast.series == {"s": ["both", "up"]}
+    assert np.isfinite(forecast.paths).all()
+    assert np.mean(forecast.paths[:, 0] < 0) > 0.2
