@@ -1,12 +1,17 @@
 # Two stages: the first installs the pinned dependencies and the wheel, the second has only run-time files.
+# docker build --build-arg EXTRAS=mlflow . adds extras: mlflow, mcp, or both, by a comma.
 ARG PYTHON=python:3.11.13-slim-bookworm
 FROM ${PYTHON} AS build
+ARG EXTRAS=""
 WORKDIR /src
 RUN python -m venv /opt/bartserve
 COPY locks/run.txt locks/run.txt
 RUN /opt/bartserve/bin/pip install --no-cache-dir --require-hashes --no-deps -r locks/run.txt
 COPY . .
 RUN /opt/bartserve/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
+    # Extras in the versions of locks/dev.txt, which has all of them.
+    && sed -n 's/ *\\$//;/^[a-z0-9]/p' locks/dev.txt > /tmp/pins \
+    && if [ -n "$EXTRAS" ]; then /opt/bartserve/bin/python -m pip install --no-cache-dir -c /tmp/pins "bartserve[$EXTRAS]"; fi \
     # Cached kernels are found by the modification times of their sources, which layers round to seconds.
     && find /opt/bartserve -path '*/sampler/*' -name '*.py' -exec touch --date=@1700000000 {} + \
     && /opt/bartserve/bin/python -m compileall -q /opt/bartserve/lib/python3.11/site-packages/sampler

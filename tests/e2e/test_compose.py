@@ -145,8 +145,9 @@ def test_the_image_is_of_two_stages_and_pinned(stack):
     build, run = (ROOT / "Dockerfile").read_text().split("\nFROM ${PYTHON}")[1:]
     installs = re.findall(r"pip install (.*)", build)
     assert "AS build" in build
-    assert len(installs) == 2
+    assert len(installs) == 3
     assert "--require-hashes --no-deps -r locks/run.txt" in installs[0]
+    assert "-c /tmp/pins" in installs[2], "extras have the versions of the lock"
     assert {"--no-deps", "--no-build-isolation"} <= set(installs[1].split())
     packages = re.findall(r"^[a-z].*", (ROOT / "locks" / "run.txt").read_text(), re.MULTILINE)
     assert packages

@@ -3,7 +3,12 @@
 import logging
 import re
 import time
+from collections.abc import Sequence
+from functools import lru_cache
 
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.services import metrics
@@ -11,6 +16,7 @@ from app.services.metrics import NO_ROUTE
 from app.web.errors import PROBLEM, request_id_of
 
 QUIET = ("/health/", "/metrics")  # polled every few seconds by machines: logged only on failure
+UNAUTHORIZED = 401
 ID = re.compile(r"[a-z]{2,4}_[0-9a-f]{20}")
 log = logging.getLogger("app.api.requests")
 
@@ -40,8 +46,27 @@ class Measured:
             _record(scope, status, time.perf_counter() - began)
 
 
+@lru_cache(maxsize=4)
+def _templates(app: FastAPI) -> Sequence[tuple[re.Pattern[str], frozenset[str], str]]:
+    return [
+        (compile_path(str(each.path))[0], frozenset(each.methods or ()), str(each.path))
+        for each in iter_route_contexts(app.routes)
+    ]
+
+
+def _refused(scope: Scope) -> str:
+    """Return the template of a route that was refused before routing, for want of a key."""
+    path, method = scope["path"], scope["method"]
+    found = (
+        name for form, methods, name in _templates(scope["app"]) if method in methods and form.match(path)
+    )
+    return next(found, NO_ROUTE)
+
+
 def _record(scope: Scope, status: int, seconds: float) -> None:
-    route = getattr(scope.get("route"), "path", None) or NO_ROUTE
+    route = getattr(scope.get("route"), "path", None) or (
+        _refused(scope) if status == UNAUTHORIZED else NO_ROUTE
+    )
     method = scope["method"]
     label = method if route != NO_ROUTE else "(any)"  # bounded, whoever sends what without a key
     metrics.requests.labels(route, label, str(status)).inc()

@@ -11,9 +11,10 @@ from app.store.engine import session_scope
 from tests.support.api_calls import CSV, bearer, make_key, post_csv, problem, table
 from tests.support.databases import only
 from tests.support.routes import address, body_for, fields, guarded_routes
+from tests.support.waiting import eventually
 
 
-def test_every_route_needs_a_valid_key(team, database):
+def test_every_route_needs_a_valid_key(team, database, caplog):
     """Every route except health answers 401 to absent, made-up, mistyped, revoked and expired keys."""
     good, revoked, expired = (make_key(database, name) for name in ("ann", "bob", "cat"))
     with session_scope(database.engine) as session:
@@ -32,6 +33,7 @@ def test_every_route_needs_a_valid_key(team, database):
         bearer(expired),
     ]
     routes = [*guarded_routes(), ("GET", "/nowhere"), ("POST", "/health")]
+    caplog.set_level("DEBUG", "app.api.requests")  # requests of monitoring are debug
     for number, (method, path) in enumerate(routes):
         # Keys are looked at before routes: each route asks one of them, and every tenth asks all.
         for headers in strangers if number % 10 == 0 else [strangers[number % len(strangers)]]:
@@ -41,6 +43,12 @@ def test_every_route_needs_a_valid_key(team, database):
             else:
                 problem(response, 401, "unauthorized")
             assert response.headers["www-authenticate"] == "Bearer"
+    # A line is logged after the response: method and template, also where no key was valid.
+    logged = {f"{method} {path} 401" for method, path in guarded_routes()} | {
+        "GET (none) 401",
+        "POST (none) 401",
+    }
+    eventually(lambda: logged == {each for each in caplog.messages if each.endswith("401")})
     assert team.get("/health/live").status_code == 200
     assert team.get("/datasets", headers=bearer(good)).status_code == 200
 
