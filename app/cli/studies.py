@@ -67,6 +67,9 @@ def tune_settings(
         typer.Option(help="model, prior, or a JSON list of settings, simpler ones first. Default: model."),
     ] = None,
     folds: Annotated[int | None, typer.Option(help="Parts of the rows. Default: 5.")] = None,
+    score: Annotated[
+        str | None, typer.Option(help="What is compared: log_score, or rmse of numbers. Default: log_score.")
+    ] = None,
     parsimony: Annotated[
         bool, typer.Option("--parsimony", help="Choose the first within one standard error of the best.")
     ] = False,
@@ -75,7 +78,7 @@ def tune_settings(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Compare settings by the log score of rows that the fits have not seen."""
+    """Compare settings by the log score, or the error, of rows that the fits have not seen."""
     from app.cli.progress import follow_study
 
     tried: Any = candidates
@@ -85,7 +88,7 @@ def tune_settings(
         except ValueError:
             raise typer.BadParameter("this is not JSON", param_hint="--candidates") from None
     with asking(url, data_dir, err.print) as client:
-        study = client.tune(model, candidates=tried, folds=folds, parsimony=parsimony, seed=seed)
+        study = client.tune(model, candidates=tried, folds=folds, score=score, parsimony=parsimony, seed=seed)
         ended = follow_study(client, study, err)
     if as_json:
         print_json(ended.document)

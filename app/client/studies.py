@@ -40,7 +40,7 @@ class Studies(Calls):
             A succeeded model, its id, or a name, which means its newest that has succeeded.
         **options
             Fields of POST /models/{id}/studies: candidates ("model", "prior" or a list of settings), folds,
-            parsimony, seed.
+            score ("log_score" or "rmse"), parsimony, seed.
         """
         body = {"kind": "tuning", **without_none(options)}
         path = address("models", model, "studies")

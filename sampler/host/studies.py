@@ -11,7 +11,8 @@ from sampler.studies.selection import NUM_TREES as SELECTION_NUM_TREES
 from sampler.studies.selection import PERMUTATIONS as SELECTION_PERMUTATIONS
 from sampler.studies.selection import NullFits, SelectedFeature, Selection
 from sampler.studies.tuning import FOLDS as TUNING_FOLDS
-from sampler.studies.tuning import TriedSettings, Tuning
+from sampler.studies.tuning import SCORES as TUNING_SCORES
+from sampler.studies.tuning import TriedSettings, Tuning, check_score
 from sampler.studies.tuning import compare as compare_settings
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "SELECTION_NUM_TREES",
     "SELECTION_PERMUTATIONS",
     "TUNING_FOLDS",
+    "TUNING_SCORES",
     "FoldScores",
     "NullFits",
     "SelectedFeature",
@@ -30,6 +32,7 @@ __all__ = [
     "TriedSettings",
     "Tuning",
     "candidates_of",
+    "check_score",
     "compare_settings",
     "merged",
     "of_fold",

@@ -1,4 +1,4 @@
-"""Choice of settings by the log score of rows that the fits have not seen (docs/maths.md#tuning).
+"""Choice of settings by the log score or squared error of rows not seen (docs/maths.md#tuning).
 
 Every candidate is fitted to all folds but one, and scored on that one. The units of this work, one fit each,
 are independent (`score_fold`), and `compare` judges what they found.
@@ -6,11 +6,12 @@ are independent (`score_fold`), and `compare` judges what they found.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import asdict, dataclass, field
 from itertools import product
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from sampler.definitions.new_rows import NewRows
 from sampler.definitions.setting import Setting
 from sampler.definitions.several import are_several
 from sampler.errors import SettingsError
+from sampler.families import FAMILIES
 from sampler.posterior.charts.cards import first_lines, table_card
 from sampler.preparation.several import check_several, families_of
 from sampler.running import tasks_of
@@ -32,6 +34,8 @@ from sampler.studies.candidates import candidates_of, merged, settings_in_words
 from sampler.studies.fold_scores import FoldScores, score_fold
 from sampler.studies.selection import OnProgress
 
+Score = Literal["log_score", "rmse"]
+SCORES: tuple[Score, ...] = get_args(Score)
 FOLDS = Setting("whole", "model", "Parts of the rows, each scored by fits to the others.", 5, limits=(2, 20))
 
 
@@ -44,7 +48,9 @@ class TriedSettings:
         float | None, "Mean log score of the rows; of several outcomes that of all together."
     ] = None
     error: Annotated[float | None, "Standard error of the log score."] = None
-    behind: Annotated[float | None, "By how much the best one's log score is above it."] = None
+    behind: Annotated[
+        float | None, "By how much it is worse than the best one, by the score that is compared."
+    ] = None
     behind_error: Annotated[float | None, "Standard error of that difference."] = None
     rmse: Annotated[
         float | None,
@@ -68,6 +74,7 @@ class Tuning:
     chosen: int
     folds: int
     common: dict[str, Any] = field(default_factory=dict)
+    score: Annotated[Score, "What is compared."] = "log_score"
 
     @property
     def best(self) -> dict[str, Any]:
@@ -97,9 +104,8 @@ class Tuning:
             inside = trial.refused or ("" if trial.coverage is None else f"{trial.coverage:.1%}")
             cells = ["" if figure is None else number_to_text(figure) for figure in figures]
             rows.append([settings_in_words(trial.settings), *cells, inside, number_to_text(trial.seconds, 2)])
-        title = (
-            f"{counted(len(self.trials), 'candidate')} on {self.folds} folds: higher log scores are better"
-        )
+        better = "higher log scores" if self.score == "log_score" else "lower RMSE"
+        title = f"{counted(len(self.trials), 'candidate')} on {self.folds} folds: {better} are better"
         return table_card(title, heads, rows, chosen=self.chosen)
 
     def __str__(self) -> str:
@@ -128,6 +134,7 @@ def tune(
     candidates: str | Sequence[Mapping[str, Any]] = "model",
     folds: int = 5,
     new_rows: Any = None,
+    score: Score = "log_score",
     parsimony: bool = False,
     seed: int = 0,
     num_threads: int | None = None,
@@ -135,7 +142,7 @@ def tune(
     progress: OnProgress | None = None,
     **settings: Any,
 ) -> Tuning:
-    """Choose settings by K-fold cross-validation of the log score.
+    """Choose settings by K-fold cross-validation of the log score or the squared error.
 
     Parameters
     ----------
@@ -148,6 +155,9 @@ def tune(
         Number of folds.
     new_rows
         How new rows will differ, as for `fit`: folds are then of whole groups, or predict later rows.
+    score
+        What is compared: "log_score", which judges means and noise together, or "rmse" of the means alone,
+        of numbers.
     parsimony
         Take the first candidate that is at most one standard error of the difference behind the best.
     seed
@@ -182,6 +192,7 @@ def tune(
     if several:
         check_several(settings)
     family = "gaussian" if several else str(settings.get("family", "gaussian"))
+    check_score(score, family)
     tried = candidates_of(candidates, family, several=several)
     of_data = dict(settings)
     rows = Rows.of_arguments(X, y, of_data, of_data.pop("target_name", None))
@@ -214,8 +225,23 @@ def tune(
                 progress(done, len(units))
     return compare(
         tried, [[scores[place, fold] for fold in range(len(parts))] for place in range(len(tried))],
-        parsimony=parsimony, common=common,
+        parsimony=parsimony, common=common, score=score,
     )  # fmt: skip
+
+
+def check_score(score: str, family: str) -> None:
+    """Raise SettingsError for a score that there isn't, or that outcomes of a family have not."""
+    if score not in SCORES:
+        raise SettingsError(
+            f"score must be {' or '.join(SCORES)}, not {score!r}", field="score", code="not_accepted"
+        )
+    if score == "rmse" and family in FAMILIES and FAMILIES[family].has_classes:
+        raise _no_squares()
+
+
+def _no_squares() -> SettingsError:
+    message = "classes have no squared error: compare them by the log score (score 'log_score')"
+    return SettingsError(message, field="score", code="not_applicable")
 
 
 def compare(
@@ -224,6 +250,7 @@ def compare(
     *,
     parsimony: bool = False,
     common: Mapping[str, Any] | None = None,
+    score: Score = "log_score",
 ) -> Tuning:
     """Judge candidates by the scores of their folds.
 
@@ -237,6 +264,8 @@ def compare(
         Take the first candidate that is at most one standard error of the difference behind the best.
     common
         Settings that all share.
+    score
+        What is compared; RMSE differ by (MSE - MSE*) / (RMSE + RMSE*), whose error is that of the numerator.
 
     Returns
     -------
@@ -246,7 +275,7 @@ def compare(
     Raises
     ------
     SettingsError
-        Where no candidate could be fitted.
+        Where no candidate could be fitted, or the outcomes are classes, which have no squared error.
 
     """
     refused = [next((each for each in parts if isinstance(each, str)), "") for parts in scored]
@@ -254,30 +283,45 @@ def compare(
         None if refused[place] else _by_row([each for each in parts if isinstance(each, FoldScores)])
         for place, parts in enumerate(scored)
     ]
-    means = np.array([-np.inf if each is None else each.mean() for each in scores])
+    squares = [
+        np.array([value for each in parts if isinstance(each, FoldScores) for value in each.squares])
+        for parts in scored
+    ]
+    by_rmse = score == "rmse"
+    if by_rmse and any(own is not None and not len(each) for own, each in zip(scores, squares, strict=True)):
+        raise _no_squares()
+    compared = [
+        own if own is None or not by_rmse else -each for own, each in zip(scores, squares, strict=True)
+    ]
+    means = np.array([-np.inf if each is None else each.mean() for each in compared])
     if not np.isfinite(means).any():
         raise SettingsError(
             f"no candidate can be fitted: {refused[0]}", field="candidates", code="not_applicable"
         )
     first = int(np.argmax(means))
-    top = scores[first]
+    top = compared[first]
     assert top is not None
     trials = []
-    for place, (candidate, parts, own) in enumerate(zip(tried, scored, scores, strict=True)):
-        if own is None:
+    for place, (candidate, parts, own, by_row) in enumerate(
+        zip(tried, scored, scores, compared, strict=True)
+    ):
+        if own is None or by_row is None:
             trials.append(TriedSettings(dict(candidate), refused=refused[place]))
             continue
         folds = [each for each in parts if isinstance(each, FoldScores)]
-        squares = [value for each in folds for value in each.squares]
         inside = [value for each in folds for value in each.inside]
+        rmse = float(np.sqrt(np.mean(squares[place]))) if len(squares[place]) else None
+        scale = 1.0
+        if by_rmse:
+            scale = math.sqrt(-means[place]) + math.sqrt(-means[first]) or 1.0
         trials.append(
             TriedSettings(
                 dict(candidate),
                 float(own.mean()),
                 _error(own),
-                float(np.mean(top - own)),
-                _error(top - own),
-                float(np.sqrt(np.mean(squares))) if squares else None,
+                float(np.mean(top - by_row)) / scale,
+                _error(top - by_row) / scale,
+                rmse,
                 float(np.mean(inside)) if inside else None,
                 float(np.mean([each.seconds for each in folds])),
             )
@@ -287,7 +331,7 @@ def compare(
         for place, trial in enumerate(trials)
         if trial.behind is not None and trial.behind_error is not None and trial.behind <= trial.behind_error
     ]
-    return Tuning(trials, near[0] if parsimony else first, len(scored[0]), dict(common or {}))
+    return Tuning(trials, near[0] if parsimony else first, len(scored[0]), dict(common or {}), score)
 
 
 def _by_row(folds: Sequence[FoldScores]) -> Floats:

@@ -315,7 +315,8 @@ def test_settings_are_tuned(run):
     assert printed.returncode == 0, printed.stderr
     assert '{"num_trees": 5' in printed.stdout
     assert '"num_draws": 10' in printed.stderr.split("best ")[1]
-    as_json = run(f"bartserve models tune cars --folds 2 --candidates '{tried}' --json")
+    as_json = run(f"bartserve models tune cars --folds 2 --candidates '{tried}' --score rmse --json")
+    assert json.loads(as_json.stdout)["tuning"]["score"] == "rmse"
     assert len(json.loads(as_json.stdout)["tuning"]["trials"]) == 2
     wrong = run("bartserve models tune cars --candidates '[{'")
     assert (wrong.returncode, "JSON" in wrong.stderr) == (2, True)

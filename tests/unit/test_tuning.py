@@ -93,6 +93,46 @@ def test_parsimony_takes_the_simpler_of_equals():
     assert simple.trials[0].behind_error == pytest.approx(np.std(better, ddof=1) / 2)
 
 
+def test_the_rmse_of_rows_left_out_is_compared_on_request():
+    """By score="rmse" the choice, its distances and their errors are those of squared errors by hand."""
+    X, y = uneven(90)
+    tried = [{"num_trees": 1}, {"num_trees": 20}, {"transform": "log"}]
+    options = {"candidates": tried, "folds": 3, "seed": 2} | SHORT
+    tuning = tune(X, y, score="rmse", **options)
+    squares = np.empty((2, 90))
+    for split in folds_of(90, 3, 2):
+        for place, each in enumerate(tried[:2]):
+            posterior = fit(X[split.train], y[split.train], seed=2, progress=False, **SHORT | each)
+            mean = posterior.predict(X[split.test], level=None).mean
+            squares[place, split.test] = (mean - y[split.test]) ** 2
+    rmse = np.sqrt(squares.mean(axis=1))
+    best = int(np.argmin(rmse))
+    assert (tuning.chosen, tuning.score) == (best, "rmse")
+    apart = (squares - squares[best]).std(axis=1, ddof=1) / np.sqrt(90) / (rmse + rmse[best])
+    for place, trial in enumerate(tuning.trials[:2]):
+        assert trial.rmse == pytest.approx(rmse[place])
+        assert trial.behind == pytest.approx(rmse[place] - rmse[best], abs=1e-12)
+        assert trial.behind_error == pytest.approx(apart[place])
+    assert tuning.trials[2].refused
+    assert "lower RMSE" in tuning._repr_html_()
+    by_density = tune(X, y, **options)
+    assert [each.log_score for each in by_density.trials] == [each.log_score for each in tuning.trials]
+
+
+def test_scores_that_differ_choose_differently():
+    """A candidate with the smaller errors and the smaller density is chosen by the one score alone."""
+    scores = [
+        [FoldScores([0, 1, 2], [-1.0, -1.1, -1.2], [4.0, 4.0, 1.0], [], 1.0)],
+        [FoldScores([0, 1, 2], [-2.0, -2.0, -2.1], [1.0, 1.0, 1.0], [], 1.0)],
+    ]
+    assert compare([{}, {"linear": True}], scores).chosen == 0
+    by_rmse = compare([{}, {"linear": True}], scores, score="rmse")
+    assert by_rmse.chosen == 1
+    assert by_rmse.trials[0].behind == pytest.approx(np.sqrt(3) - 1)
+    exact = [[FoldScores([0, 1], [1.0, 1.0], [0.0, 0.0], [], 1.0)]]
+    assert compare([{}], exact, score="rmse").trials[0].behind == 0
+
+
 def test_classes_are_tuned_by_their_probabilities():
     """The log score of classes is that of their probabilities; they have no intervals."""
     X, _ = uneven(120)
@@ -127,6 +167,8 @@ def test_grids():
     ("settings", "field"),
     [
         ({"candidates": "all"}, "candidates"),
+        ({"score": "mae"}, "score"),
+        ({"score": "rmse", "family": "probit"}, "score"),
         ({"candidates": []}, "candidates"),
         ({"candidates": [3]}, "candidates"),
         ({"candidates": "model", "family": "probit"}, "candidates"),

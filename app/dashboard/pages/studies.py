@@ -81,7 +81,8 @@ def tune(form: SentForm, queue: OwnersQueue, model_id: str) -> Response:
     """Start a comparison of settings: of the grid that the form names."""
     parsimony = text(form, "parsimony") is not None
     grid = text(form, "candidates") or "prior"
-    return queue.start(model_id, TuningBody(kind="tuning", candidates=grid, parsimony=parsimony))
+    score = text(form, "score") or "log_score"
+    return queue.start(model_id, TuningBody(kind="tuning", candidates=grid, score=score, parsimony=parsimony))
 
 
 @router.post("/models/{model_id}/calibrate")

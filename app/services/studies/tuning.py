@@ -18,13 +18,15 @@ from app.store.tables import Json
 from sampler import Settings, SettingsError
 from sampler.host.data import check_cuts, folds_of
 from sampler.host.fits import chain_seconds, check_several, checked_prior, prepare_seconds
-from sampler.host.settings import SETTINGS, VALUES_OF_OLD_MODELS
+from sampler.host.settings import FAMILIES, SETTINGS, VALUES_OF_OLD_MODELS
 from sampler.host.studies import TUNING_FOLDS as FOLDS
+from sampler.host.studies import TUNING_SCORES as SCORES
 from sampler.host.studies import (
     FoldScores,
     TriedSettings,
     Tuning,
     candidates_of,
+    check_score,
     merged,
     of_fold,
     settings_in_words,
@@ -44,9 +46,7 @@ def _is_list(value: Any) -> str:
 class TuningBody(StrictBody):
     """A question about a model: which settings predict unseen rows best."""
 
-    kind: Literal["tuning"] = Field(
-        description="tuning: compare settings by K-fold cross-validation of the log score."
-    )
+    kind: Literal["tuning"] = Field(description="tuning: compare settings by K-fold cross-validation.")
     candidates: Annotated[
         Annotated[str, Tag("kind-grid")]
         | Annotated[
@@ -61,6 +61,12 @@ class TuningBody(StrictBody):
         "otherwise.",
     )
     folds: int = Field(default=5, description=f"{FOLDS.about} From 2 to 20.")
+    score: str = Field(
+        default="log_score",
+        json_schema_extra={"enum": list(SCORES)},
+        description="What is compared: log_score, which judges means and noise together, or rmse of the "
+        "means alone, of numbers.",
+    )
     parsimony: bool = Field(
         default=False,
         description="Choose the first candidate that is at most one standard error behind the best.",
@@ -76,7 +82,7 @@ schema_of(
 TuningView: Any = schema_of(
     Tuning,
     "TuningView",
-    "trials chosen folds best",
+    "trials chosen folds score best",
     "The result of a tuning.",
     chosen=Annotated[
         int | None, Field(description="Place of the chosen one, from 0; null if no candidate can be fitted.")
@@ -123,16 +129,16 @@ def plan(request: TuningBody, data: TrainingData, slots: int) -> StudyPlan:
 
 def result(request: Json, statistics: Sequence[Json]) -> Any:
     """Compare the candidates by the units' scores."""
-    tried, folds = request["candidates"], request["folds"]
+    tried, folds, score = request["candidates"], request["folds"], request.get("score", "log_score")
     scores = [_scores_of(each) for each in statistics]
     parts = [scores[first : first + folds] for first in range(0, len(scores), folds)]
     try:
-        judged = compare(tried, parts, parsimony=request["parsimony"], common=request["common"])
+        judged = compare(tried, parts, parsimony=request["parsimony"], common=request["common"], score=score)
     except SettingsError:
         refusals = [next((each for each in of_one if isinstance(each, str)), "") for of_one in parts]
         refused = [why or "no score is finite" for why in refusals]
         trials = [TriedSettings(one, refused=why) for one, why in zip(tried, refused, strict=True)]
-        return filled(TuningView, Tuning(trials, 0, folds), chosen=None, best=None)
+        return filled(TuningView, Tuning(trials, 0, folds, score=score), chosen=None, best=None)
     shown = replace(judged, trials=[_finite(trial) for trial in judged.trials])
     return filled(TuningView, shown, chosen=judged.chosen, best=judged.best)
 
@@ -151,6 +157,10 @@ def _checked(request: TuningBody, data: TrainingData) -> list[Json]:
         tried = candidates_of(named, family, several=several)
     except SettingsError as error:
         faults.append(Fault.of_setting(error))
+    try:
+        check_score(request.score, _family_of(data))
+    except SettingsError as error:
+        faults.append(Fault.of_setting(error))
     if len(tried) > MAX_CANDIDATES:
         message = f"{len(tried)} candidates; at most {MAX_CANDIDATES} are accepted"
         faults.append(Fault("candidates", None, message, "too_large"))
@@ -165,6 +175,13 @@ def _checked(request: TuningBody, data: TrainingData) -> list[Json]:
     if faults:
         raise InvalidRequestError(errors=faults)
     return tried
+
+
+def _family_of(data: TrainingData) -> str:
+    """Return the model's family, of several outcomes that of one of numbers, if there is one."""
+    several: Mapping[str, str] = data.settings.get("families") or {}
+    families = [*several.values()] or [data.settings.get("family") or "gaussian"]
+    return next((each for each in families if not FAMILIES[each].has_classes), families[0])
 
 
 def _resolved(request: TuningBody, tried: Sequence[Json], common: Json, data: TrainingData) -> list[Json]:

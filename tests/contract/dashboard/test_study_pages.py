@@ -69,7 +69,11 @@ def test_settings_are_compared_from_the_page(browser, client, settings):
     assert "kinds of noise" in page.words
     wrong = page.hidden | {"candidates": "everything"}
     assert "model or prior" in page_of(browser.post(f"{path}/tune", data=wrong), 422).words
-    running = page_of(browser.post(f"{path}/tune", data=page.hidden | {"candidates": "model"}))
+    wrong = page.hidden | {"candidates": "model", "score": "mae"}
+    assert "log_score" in page_of(browser.post(f"{path}/tune", data=wrong), 422).words
+    by_error = page.hidden | {"candidates": "model", "score": "rmse"}
+    running = page_of(browser.post(f"{path}/tune", data=by_error))
+    assert client.get("/studies").json()["items"][0]["request"]["score"] == "rmse"
     assert f"0 of {11 * 5 * 2} chains" in running.words
     (study,) = client.get("/studies").json()["items"]
     assert "data-progress" in browser.get(f"/ui/studies/{study['id']}").text

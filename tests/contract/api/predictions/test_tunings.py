@@ -46,7 +46,8 @@ def test_settings_are_tuned_in_the_background(client, settings, target, of_model
     features = ["x", "z"]
     model = fitted(client, settings, text=text, target=target, features=features, seed=5, **of_model)
     candidates = [BRIEF, BRIEF | {"prior": {"alpha": 0.5}}]
-    study = start_tuning(client, model, candidates=candidates, seed=7)
+    score = "rmse" if target == "count" else "log_score"
+    study = start_tuning(client, model, candidates=candidates, seed=7, score=score)
     assert study.status_code == 202, study.text
     study = study.json()
     assert (study["kind"], study["selection"], study["tuning"]) == ("tuning", None, None)
@@ -76,6 +77,7 @@ def test_settings_are_tuned_in_the_background(client, settings, target, of_model
         candidates=candidates,
         folds=2,
         seed=7,
+        score=score,
         family=model["settings"]["family"],
         target_name=target,
         num_threads=1,
@@ -86,7 +88,10 @@ def test_settings_are_tuned_in_the_background(client, settings, target, of_model
     ).to_json()
     tuning = done["tuning"]
     assert without_seconds(tuning["trials"]) == without_seconds(expected["trials"])
-    assert (tuning["chosen"], tuning["folds"]) == (expected["chosen"], 2)
+    assert (tuning["chosen"], tuning["folds"], tuning["score"]) == (expected["chosen"], 2, score)
+    if target == "answer":
+        refused = problem(start_tuning(client, model, score="rmse"), 422, "invalid-request")
+        assert places(refused) == [("score", None)]
     chosen = expected["trials"][tuning["chosen"]]["settings"]
     assert tuning["best"] == {"family": model["settings"]["family"], "method": "bart"} | line | chosen | (
         {"prior": prior["prior"] | chosen.get("prior", {})} if prior else {}
@@ -129,6 +134,7 @@ WRONG_TUNINGS = [
     ({"folds": 2.5}, "folds"),
     ({"seed": -1}, "seed"),
     ({"parsimony": 1}, "parsimony"),
+    ({"score": "mae"}, "score"),
     ({"permutations": 20}, "permutations"),
 ]
 
