@@ -42,7 +42,7 @@ class Claim:
 
     `look` reads off our figures what `judge` compares, or says why there is nothing yet; without it the claim
     isn't studied, and `why` says the reason. `other` says what makes ours another thing than the document's
-    (its method, split or table), so that there is no word for it.
+    (its method, split or table), so that there is no word for it; a function of the figures where they tell.
     """
 
     text: str
@@ -50,7 +50,7 @@ class Claim:
     look: Callable[[Figures], Seen | str] | None = None
     judge: Judge = Statement()  # noqa: RUF009  # frozen
     why: str = ""
-    other: str = ""
+    other: str | Callable[[Figures], str] = ""
 
     def answer(self, figures: Figures | None) -> Seen:
         """Return the word for our figures."""
@@ -59,8 +59,9 @@ class Claim:
         seen = self.look(figures)
         if isinstance(seen, str):
             return Answer("", NOT_YET, seen)
-        if self.other:
-            return Answer(seen.ours, NO_WORD, self.other)
+        other = self.other if isinstance(self.other, str) else self.other(figures)
+        if other:
+            return Answer(seen.ours, NO_WORD, other)
         word = self.judge.word(seen)
         reasons = [seen.why, seen.unless if word == NOT_REPRODUCED else ""]
         return Answer(seen.ours, word, "; ".join(each for each in reasons if each))

@@ -229,7 +229,7 @@ def test_evidence_of_mirrored_rows():
 @pytest.mark.long
 def test_evidence_of_mirrored_rows_long():
     """The two true trees have the same odds at ten seeds, within .1 of the mirrored rows'."""
-    check_mirror(range(10), 16)
+    check_mirror(range(10), 8)
 
 
 @pytest.mark.long
