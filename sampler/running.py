@@ -171,6 +171,8 @@ def _run(
     kind: Any = SeveralPosterior if problem.others else Posterior
     posterior: Posterior = kind.from_blocks(header, blocks, [chain.statistics() for chain in chains])
     posterior.origin = Origin(problem, [chain.checkpoint() for chain in chains])
+    if not problem.others:
+        posterior.keep_support()
     return posterior
 
 
@@ -222,6 +224,8 @@ def _run_elsewhere(
     drawn = [statistics for _, statistics, _ in ended]
     posterior: Posterior = kind.from_blocks(problem.header(), blocks, drawn)
     posterior.origin = Origin(problem, [checkpoint for _, _, checkpoint in ended])
+    if not problem.others:
+        posterior.keep_support()
     return posterior
 
 

@@ -73,6 +73,7 @@ PARTS: dict[str, Part] = {
         law="sampler.posterior.parts.effects:EffectDraws",
         cost="sampler.costs.treatment:TreatmentCost",
     ),
+    "support": Part(header="sampler.data.treatment.support:Support", key="support"),
     "groups": Part(
         design="sampler.preparation.linear:GroupsDesign",
         header="sampler.data.groupings:Groupings",

@@ -5,6 +5,7 @@ from sampler.posterior.core.intervals import Interval, IntervalKind
 from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.explanations.aggregates import total_scores
 from sampler.posterior.explanations.contrasts import MOST_GROUPS
+from sampler.posterior.explanations.effect_checks import support_of
 from sampler.posterior.explanations.permutation import permutation_importance
 from sampler.posterior.explanations.row_sets import AggregateRequest, FigureOfSet
 from sampler.posterior.explanations.survival_curves import MOST_TIMES, check_times
@@ -132,6 +133,7 @@ __all__ = [
     "shap_work",
     "spaced",
     "stored_card",
+    "support_of",
     "survival_work",
     "times_to_converge",
     "total_scores",

@@ -1,5 +1,6 @@
 """Parts of stored models: header, draws, calibration, files."""
 
+from sampler.data.treatment.support import SUPPORT
 from sampler.storage.calibration_size import MAX_ROWS as MAX_CALIBRATION_ROWS
 from sampler.storage.calibration_size import USUAL_LEVEL, kept_rows, kept_rows_of, rows_needed
 from sampler.storage.conformal_table import SUMMARY_LEVELS, CalibratedLevel, ConformalTable
@@ -29,6 +30,7 @@ __all__ = [
     "NEWEST_SCORES",
     "RECALIBRATION",
     "SUMMARY_LEVELS",
+    "SUPPORT",
     "USUAL_LEVEL",
     "CalibratedLevel",
     "ConformalTable",

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from sampler.data.encode import Coded
+from sampler.data.treatment.support import SUPPORT
 from sampler.engines import load_code
+from sampler.posterior.explanations.effect_checks import support_of
 from sampler.posterior.explanations.treatment_effects import EffectsRequest, treatment_effects
 from sampler.posterior.laws.law import Law
 from sampler.posterior.refusals import check
@@ -111,6 +113,13 @@ class TreatedPosterior:
         fitted: Any = load_code("sampler.studies.placebo:placebo_fit")(self, seed)
         effects: TreatmentEffects = fitted.effects(level=level)
         return effects
+
+    def keep_support(self) -> None:
+        """Keep what the rows of the fit, which are at hand, say of which others are like them."""
+        header = self.law.draws.header
+        if "treatment" in header.parts:
+            own = support_of(self.law, self.training_rows())
+            self.law.draws.header = replace(header, parts={**header.parts, SUPPORT: own})
 
     def training_rows(self) -> Coded:
         """Return the rows of the fit where they are at hand, or else the reference rows."""

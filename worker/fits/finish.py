@@ -16,11 +16,19 @@ from app.store.queue.claims import Claim
 from app.store.queue.units import Directive, Progress
 from app.store.tables import SUCCEEDED, Json, Model
 from sampler import Posterior, SettingsError
+from sampler.host.assessment import LabelledRows
 from sampler.host.data import FOLDS
 from sampler.host.fits import StopCheck, check_part, check_rules, next_look
-from sampler.host.posteriors import least_settled, posterior_of
+from sampler.host.posteriors import least_settled, posterior_of, support_of
 from sampler.host.settings import VALUES_OF_OLD_MODELS
-from sampler.host.storage import RECALIBRATION, ConformalTable, with_calibration, with_counts, with_part
+from sampler.host.storage import (
+    RECALIBRATION,
+    SUPPORT,
+    ConformalTable,
+    with_calibration,
+    with_counts,
+    with_part,
+)
 from worker.context import Context
 from worker.errors import OutOfTimeError, Stopped
 from worker.fits import stop_rules
@@ -79,6 +87,7 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
     scores = _score(context, claim, watch, posterior)
     table = scores.table
     header = with_part(cut.header if cut else header, RECALIBRATION, scores.recalibration)
+    header = with_part(header, SUPPORT, _support(context, claim, posterior))
     weeks = (scores.holdout or {}).get("weeks_once")
     while True:
         refit = _decide(context, claim, watch, summary.verdict, posterior, weeks)
@@ -204,6 +213,19 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
         except SettingsError as error:  # rows were counted before the fit, exact copies among them
             warning = f"intervals are not calibrated: {error}"
     return _HeldOut(scores, by_row, table, warning, served.header.parts.get(RECALIBRATION))
+
+
+def _support(context: Context, claim: Claim, posterior: Posterior) -> Any:
+    """Return what the training rows say of which others are like them; None without a treatment."""
+    if posterior.several is not None or "treatment" not in posterior.header.parts:
+        return None
+    with session_scope(context.engine, read_only=True) as session:
+        spec = read_spec(session, claim.model_id)
+        rows = read_rows(session, spec)
+    held = spec.settings.get("holdout")
+    return support_of(
+        posterior.law, LabelledRows.of(posterior.law, split(spec, rows)[0] if held else rows).coded
+    )
 
 
 def _of_outcome(posterior: Posterior, parts: SplitRows, beat: Callable[[], None]) -> tuple[Json, Json]:

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from sampler.array_types import Bools, Floats
 from sampler.data.binning import MISSING
 from sampler.data.encode import Coded
+from sampler.data.row_flags import OUTSIDE_RANGE, UNSEEN_LEVEL
 from sampler.data.treatment.design import ROLE
+from sampler.data.treatment.support import SUPPORT, Support
 from sampler.posterior.explanations.contrasts import MAX_CELLS
 from sampler.posterior.laws.law import Law
 from sampler.posterior.parts.compared_treatments import Compared
@@ -21,44 +23,84 @@ from sampler.storage.model_header import Header
 EDGE = 0.05  # propensities nearer to 0 or 1 are extreme
 OVERFITS = 0.15  # of the propensity's area under its ROC curve, at its own rows and at others
 POINTS, BEYOND = 21, 1.5  # of the curve, as far as so many times the shift, or the average
-FEW = 0.05  # share of rows without comparable ones that is worth a sentence
+FEW, EXTREME = 0.05, 0.1  # shares of rows without comparable ones, with extreme propensities: worth a word
+TOLD = 0.95  # area under the ROC curve, at other rows, from which arms are told apart
+UNKNOWN = (
+    "which rows have no comparable ones (unsupported) isn't known: the model was made before the rows of the "
+    "fit were kept for that; more draws (extend), or a new fit, keep them"
+)
+
+
+def support_of(law: Law, coded: Coded) -> Support:
+    """Measure how certain f is at the rows of the fit in their own arms, and where these are.
+
+    `coded` has the rows of the fit with their treatments.
+    """
+    treated, chosen = coded.by_role[ROLE], law.alike(None)
+    sds = _sds(law, coded, None, chosen)
+    codes = coded.codes[: len(law.draws.header.grid.cuts)]
+    places = range(len(law.draws.header.arms)) or [None]
+    rows = [np.ones(coded.num_rows, bool) if place is None else treated == place for place in places]
+    return Support(
+        # equal files on machines whose sums differ in the last digit
+        tuple(float(f"{sds[own].max() + sds[own].std():.9g}") for own in rows),
+        np.array([codes[:, own].min(axis=1) for own in rows]),
+        np.array([codes[:, own].max(axis=1, where=codes[:, own] != MISSING, initial=0) for own in rows]),
+    )
 
 
 def unsupported_rows(
     law: Law, coded: Coded, treated: Floats, compared: Compared, chosen: NDArray[np.int64]
-) -> Bools:
+) -> Bools | None:
     """Mark rows without comparable rows in one of the arms, or at one of the doses, compared, bool [row].
 
-    A row's counterfactual is extrapolated where its posterior sd is above the largest one of what rows of its
-    own arm (of a dose all rows) have seen, and a standard deviation of these (Hill and Su 2013).
+    A row's counterfactual is extrapolated where its posterior sd is above the largest one of what the rows of
+    the fit in its own arm (of a dose all rows) have seen, and a standard deviation of these (Hill and Su
+    2013); or where the row is far from all of them, or beyond all values that the fit has seen. None for
+    models that kept no such limits.
     """
-    arms, of_dose = compared.pair, compared.dose is not None
-    present = [] if of_dose else np.unique(treated).tolist()
-    sds: dict[float | None, Floats] = {arm: np.empty(coded.num_rows) for arm in {*arms, *present}}
-    if of_dose:
-        sds[None] = np.empty(coded.num_rows)  # at the rows' own
-    width = max(16, MAX_CELLS // len(chosen))
+    header = law.draws.header
+    support: Support | None = header.parts.get(SUPPORT)
+    if support is None:
+        return None
+    codes = coded.codes[: len(header.grid.cuts)]
+    far = _beyond_training(coded, header)
+    if compared.dose is not None:
+        far |= support.beyond(codes, 0, header.schema)
+        return np.asarray(
+            np.any([far, *(_sds(law, coded, d, chosen) > support.most[0] for d in compared.pair)], axis=0)
+        )
+    most = np.array(support.most)[treated.astype(np.int64)]
+    for arm in compared.pair:
+        far |= support.beyond(codes, int(arm), header.schema)
+        far |= (treated != arm) & (_sds(law, coded, arm, chosen) > most)
+    return far
+
+
+def _beyond_training(coded: Coded, header: Header) -> Bools:
+    """Mark rows with a number beyond those of the fit, or a level that it hasn't seen, in a feature."""
+    if not coded.marks.size:
+        return np.zeros(coded.num_rows, bool)
+    names = {column.name for column in header.schema.columns}
+    own = [place for place, column in enumerate(header.schema.inputs) if column.name in names]
+    return np.asarray(np.isin(coded.marks[own], (OUTSIDE_RANGE, UNSEEN_LEVEL)).any(axis=0))
+
+
+def _sds(law: Law, coded: Coded, arm: float | None, chosen: NDArray[np.int64]) -> Floats:
+    """Compute the posterior sd of f at rows [row] in an arm, or at a dose; None: at their own."""
+    sds, width = np.empty(coded.num_rows), max(16, MAX_CELLS // len(chosen))
     for start in range(0, coded.num_rows, width):
         part = coded.part(slice(start, start + width))
-        for arm, sd in sds.items():
-            here = part if arm is None else part.with_role(ROLE, arm)
-            sd[start : start + width] = law.f_of(here, chosen).std(axis=0)
-    if of_dose:
-        most = sds[None].max() + sds[None].std()
-        return np.asarray(np.any([sds[other] > most for other in arms], axis=0))
-    far = np.zeros(coded.num_rows, bool)
-    for arm in present:
-        own = treated == arm
-        most = sds[arm][own].max() + sds[arm][own].std()
-        far[own] = np.any([sds[other][own] > most for other in arms if other != arm], axis=0)
-    return far
+        here = part if arm is None else part.with_role(ROLE, arm)
+        sds[start : start + width] = law.f_of(here, chosen).std(axis=0)
+    return sds
 
 
 def overlap_of(
     law: Law,
     compared: Compared,
     arms: tuple[Bools, Bools],
-    unsupported: Bools,
+    unsupported: Bools | None,
     propensities: Floats | None,
     supported: EffectEstimate | None,
 ) -> Overlap:
@@ -66,11 +108,14 @@ def overlap_of(
 
     `propensities` are the rows' of each arm [arm, row]; `supported` is the average over the other rows.
     """
-    shares = [float(unsupported[arm].mean()) if arm.any() else None for arm in arms]
+    shares: list[float | None] = [None, None]
+    if unsupported is not None:
+        shares = [float(unsupported[arm].mean()) if arm.any() else None for arm in arms]
     outside = None
     if propensities is not None and compared.dose is None:
         outside = float(np.mean(np.any(propensities[[*map(int, compared.pair)]] < EDGE, axis=0)))
-    overlap = Overlap(shares[0], shares[1], outside, supported, float(unsupported.mean()))
+    share = None if unsupported is None else float(unsupported.mean())
+    overlap = Overlap(shares[0], shares[1], outside, supported, share)
     known = None if law.effects is None else law.effects.design.area_of(compared.pair)
     if known is None:
         return overlap
@@ -82,13 +127,28 @@ def overlap_of(
 def overlap_warnings(overlap: Overlap, compared: Compared) -> list[str]:
     """Warn of rows without comparable ones, and of a propensity that follows chance."""
     warnings = []
-    if overlap.unsupported > FEW:
+    if overlap.unsupported is None:
+        warnings.append(UNKNOWN)
+    elif overlap.unsupported > FEW:
         place = "in the other arm" if compared.dose is None else "at these doses"
         warnings.append(
             f"{overlap.unsupported:.0%} of these rows have no comparable rows {place} (unsupported): "
             "their effects rest on the model's extrapolation"
         )
+    if (overlap.outside or 0.0) > EXTREME:
+        warnings.append(
+            f"{overlap.outside:.0%} of these rows have a fitted probability of being treated below "
+            f"{EDGE:.0%} or above {1 - EDGE:.0%} (overlap.outside): hardly any row of the other arm is like "
+            "them. Averages over the others (overlap.supported leaves unsupported rows out) and over rows of "
+            "one arm (of=treated) are other questions"
+        )
     own, other = overlap.auc, overlap.auc_other_half
+    if other is not None and other > TOLD:
+        warnings.append(
+            f"the features tell the arms apart: the area under the ROC curve is {other:.2f} at rows that the "
+            "propensity was not fitted to (overlap.auc_other_half). Effects on treated rows (of=treated) "
+            "need untreated rows like them alone"
+        )
     if own is not None and other is not None and own - other > OVERFITS:
         warnings.append(
             "the fitted probability of being treated follows chance: its area under the ROC curve is "
@@ -98,12 +158,15 @@ def overlap_warnings(overlap: Overlap, compared: Compared) -> list[str]:
     return warnings
 
 
-def balance_of(header: Header, coded: Coded, treated: Bools, own: Floats | None) -> list[Balance]:
+def balance_of(
+    header: Header, coded: Coded, treated: Bools, own: Floats | None, toward: Floats | float = 1.0
+) -> list[Balance]:
     """Compare each feature between two arms, before and after weighting; the farthest apart first.
 
-    `own` is each row's probability of the arm that it is in, float64 [row].
+    `own` is each row's probability of the arm that it is in, float64 [row], `toward` that of the arm which
+    the other is weighted to be like; 1 where both are to be like all rows.
     """
-    weights = None if own is None else 1.0 / np.clip(own, 1e-3, 1.0)
+    weights = None if own is None else toward / np.clip(own, 1e-3, 1.0)
 
     def distance(ranks: Floats, seen: Bools) -> tuple[float, float] | None:
         arm = treated[seen]

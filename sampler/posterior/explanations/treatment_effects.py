@@ -102,6 +102,7 @@ def treatment_effects(
     header, chains = law.draws.header, law.draws.num_chains
     compared = request.compared
     rows, labels, warnings = _counted(coded, request), coded.labels, list(coded.warnings)
+    sent = coded
     if len(rows) < coded.num_rows:
         labels = None if labels is None else labels[rows]
         coded = coded.part(rows)
@@ -110,11 +111,11 @@ def treatment_effects(
         np.zeros(coded.num_rows, bool) if known is None or compared.dose else known == arm
         for arm in compared.pair
     )
-    unsupported = np.zeros(coded.num_rows, bool)
+    unsupported: Bools | None = np.zeros(coded.num_rows, bool)
     parts = {ALL: np.ones(coded.num_rows, bool)}
     if known is not None:
         unsupported = unsupported_rows(law, coded, known, compared, chosen)
-        parts["supported"] = ~unsupported
+        parts |= {} if unsupported is None else {"supported": ~unsupported}
         if request.of == "all":
             parts |= {"treated": treated, "untreated": others}
     groups = {} if request.by is None else groups_by(header, coded, request.by)
@@ -165,7 +166,7 @@ def treatment_effects(
         spread=_figure(spread, request.level),
         tree=_tree(law, coded, values, mean, spread, request.level),
         overlap=overlap,
-        balance=_balance(law, coded, treated, others, of_arms),
+        balance=_balance(law, sent, request),
         sensitivity=sensitivity_of(average, None if compared.by_unit else _outcome_sd(law)),
         mean=mean,
         lower=lower,
@@ -221,19 +222,24 @@ def _of_each_arm(
     return found
 
 
-def _balance(law: Law, coded: Coded, treated: Bools, others: Bools, of_arms: Floats | None) -> list[Balance]:
+def _balance(law: Law, coded: Coded, request: EffectsRequest) -> list[Balance]:
     """Compare features between the rows of two arms, weighted by the probability of each row's own.
 
-    Of a dose they are correlated with it, and with its distance from what was expected.
+    Where only rows of one arm count, the other is weighted to be like them. Of a dose features are correlated
+    with it, and with its distance from what was expected.
     """
-    if law.effects is not None and law.effects.design.dose is not None:
-        known, expected = coded.by_role.get(ROLE), None if of_arms is None else of_arms[0]
-        return [] if known is None else balance_of_doses(law.draws.header, coded, known, expected)
-    rows = np.flatnonzero(treated | others)
-    own = None
+    known = coded.by_role.get(ROLE)
+    if known is None or not law.effects:
+        return []
+    header, of_arms, pair = law.draws.header, law.effects.columns.arms(coded.codes), request.compared.pair
+    if law.effects.design.dose is not None:
+        return balance_of_doses(header, coded, known, None if of_arms is None else of_arms[0])
+    rows = np.flatnonzero((known == pair[0]) | (known == pair[1]))
+    own, toward = None, 1.0
     if of_arms is not None:
-        own = of_arms[coded.by_role[ROLE][rows].astype(np.int64), rows] if ROLE in coded.by_role else None
-    return balance_of(law.draws.header, coded.part(rows), treated[rows], own)
+        own = of_arms[known[rows].astype(np.int64), rows]
+        toward = 1.0 if request.of == "all" else of_arms[int(pair[request.of == "untreated"]), rows]
+    return balance_of(header, coded.part(rows), known[rows] == pair[0], own, toward)
 
 
 def _outcome_sd(law: Law) -> float | None:

@@ -136,7 +136,8 @@ class Overlap:
     supported
         Average over the other rows, another question than the average over all; None without such rows.
     unsupported
-        Share of all rows without any, of a dose without any at one of the doses compared.
+        Share of all rows without any, of a dose without any at one of the doses compared; None in models made
+        before they kept what rows of the fit say of that, as then are the shares and average above.
     auc, auc_other_half
         Area under the ROC curve of the fitted propensity at the rows of the fit, and of fits to one half of
         them at the other: far apart, it follows chance. None without one, and of a dose.
@@ -149,7 +150,7 @@ class Overlap:
     untreated: float | None
     outside: float | None
     supported: EffectEstimate | None
-    unsupported: float
+    unsupported: float | None
     auc: float | None = None
     auc_other_half: float | None = None
     explained: float | None = None
@@ -252,7 +253,9 @@ class TreatmentEffects(RowAnswer):
     upper: ByRow
     positive: Annotated[ByRow, "Probability that a row's effect is above 0."]
     is_treated: BoolsByRow
-    unsupported: Annotated[BoolsByRow, "Whether a row has no comparable rows in the other arm."]
+    unsupported: Annotated[
+        BoolsByRow | None, "Whether a row has no comparable rows in the other arm; null where unknown."
+    ]
     propensity: Annotated[
         ByRow | None,
         "Fitted probability of being treated, or expected dose; null where none was fitted.",
@@ -322,7 +325,7 @@ class TreatmentEffects(RowAnswer):
         """Arrange it by name [row]: ``effect``, ``lower_90``, ``upper_90``, ``positive`` and so on."""
         named = {"effect": self.mean} | ends_of([Interval(self.level, self.lower, self.upper)])
         named |= {"positive": self.positive} | ({} if self.dose else {"treated": self.is_treated})
-        named |= {"unsupported": self.unsupported}
+        named |= {} if self.unsupported is None else {"unsupported": self.unsupported}
         return named | ({} if self.propensity is None else {"propensity": self.propensity})
 
     def plot(self, ax: Any = None) -> Any:

@@ -1,7 +1,7 @@
 """Every kind of model answers each question, or refuses it as the table says; rows at rules are recounted."""
 
 import warnings
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import get_args
 
@@ -287,6 +287,24 @@ def check_effects(name: str) -> None:
     assert held["rhat"] >= max(summary.effects.average_rhat, summary.effects.rows_rhat)
     assert held["ess"] <= min(summary.effects.average_ess, summary.effects.rows_ess)
     assert model_verdict(posterior.law, posterior.num_draws) == summary.verdict
+    check_flags(posterior, rows_of(name))
+
+
+def check_flags(posterior: Posterior, rows: dict) -> None:
+    """Check that flags of rows are the same whatever they are sent with, and that absurd rows have them."""
+    whole, loaded = posterior.effects(rows), Posterior.from_bytes(posterior.to_bytes())
+    np.testing.assert_array_equal(whole.unsupported, posterior.effects().unsupported)
+    for some in ([0], [7], [*range(3, ROWS, 9)]):
+        part = {column: [values[row] for row in some] for column, values in rows.items()}
+        np.testing.assert_array_equal(loaded.effects(part).unsupported, whole.unsupported[some])
+    far = {column: list(values[:3]) for column, values in rows.items()} | {"last": [1e6, -1e6, 1e6]}
+    assert posterior.effects(far).unsupported.all()
+    header = loaded.law.draws.header
+    loaded.law.draws.header = replace(header, parts={k: v for k, v in header.parts.items() if k != "support"})
+    unknown = loaded.effects(rows)
+    assert unknown.unsupported is None is unknown.overlap.unsupported is unknown.overlap.supported
+    assert "isn't known" in str(unknown.warnings)
+    assert "unsupported" not in unknown.columns()
 
 
 def test_the_table_is_whole():

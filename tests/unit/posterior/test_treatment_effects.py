@@ -210,6 +210,34 @@ def test_how_far_to_trust():
     assert answer.overlap.supported.rows == NUM_ROWS - answer.unsupported.sum()
 
 
+def test_balance_of_what_counts():
+    """The others are weighted by their odds to be like treated rows, where only these count."""
+    posterior, (table, _) = fitted(), rows()
+    own = posterior.effects(of="treated")
+    (first,) = [each for each in own.balance if each.feature == "a"]
+    treated, p = table["treatment"] == 1, posterior.effects().propensity
+    ranks = posterior.training_rows().codes[0].astype(float)
+    others = np.average(ranks[~treated], weights=(p / (1 - p))[~treated])
+    sd = np.sqrt(0.5 * (ranks[treated].var() + ranks[~treated].var()))
+    assert first.after == pytest.approx((ranks[treated].mean() - others) / sd)
+    assert abs(first.after) < 0.5 * abs(first.before)
+
+
+def test_extreme_propensities_are_warned_of():
+    """Extreme propensities of more than a tenth, and arms that features tell apart, are warned of."""
+    rng = np.random.default_rng(1)
+    x, told = rng.normal(size=300), " ".join(fitted().effects().warnings)
+    treated = (rng.uniform(size=300) < 1 / (1 + np.exp(-8 * x))).astype(float)
+    posterior = fit({"x": x}, x + treated + rng.normal(size=300), treatment=treated, **SHORT)
+    answer = posterior.effects()
+    warned = " ".join(answer.warnings)
+    assert answer.overlap.outside > 0.1
+    assert answer.overlap.auc_other_half > 0.95
+    for sentence in ("below 5% or above 95%", "tell the arms apart"):
+        assert sentence in warned
+        assert sentence not in told
+
+
 def test_rows_without_comparable_ones():
     """Rows all treated where others are not seen at all are unsupported more often than the others."""
     rng = np.random.default_rng(0)

@@ -54,6 +54,7 @@ def test_a_treatment_goes_all_the_way(client, settings, tmp_path):
     ]
     every = client.post(f"{path}/effects", json={"columns": columns}).json()
     assert answer["use"] == own.use
+    assert answer["unsupported"] == own.unsupported.tolist()
     assert answer["average"]["mcse"] == own.average.mcse
     assert every["mean"] == pytest.approx([one - other for one, other in zip(*arms, strict=True)])
     curve = client.post(f"{path}/partial-dependence", json={"features": ["a"], "of": "effect"}).json()
