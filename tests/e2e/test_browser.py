@@ -161,7 +161,8 @@ def test_a_first_trusted_prediction_takes_six_clicks(window):
     page.click("text=Start the fit")
     page.wait_for_url("**/ui/models/mdl_*")
     window.until(lambda: page.query_selector("section.verdict") is not None)
-    assert "interval coverage" in page.inner_text("main")
+    assert "converged" in page.inner_text("main")
+    assert "90% predictive interval" in page.inner_text("main")
     page.click(".tabs >> text=Predict")
     page.click("form[method=get] button:has-text('Predict')")
     assert 0 < float(page.inner_text(".answer")) < 30
