@@ -14,12 +14,14 @@ from app.services.access.keys import PREDICT, READ, TRAIN
 from app.services.fits import creation
 from app.services.fits.models import ModelView
 from app.services.outcomes import recalibration, refit, reports, schedules, summary, weekly
+from app.services.outcomes.observed import observe
 from app.services.outcomes.recalibration import RecalibrationView
 from app.services.outcomes.reports import AcceptedReportView
 from app.services.outcomes.rows import OutcomeOptions, OutcomesBody
 from app.services.outcomes.schedules import ScheduleBody, ScheduleView
 from app.services.outcomes.summary import OutcomesView
 from app.services.outcomes.weekly import ModelPolicyView, Policy
+from app.services.predictions import forecasts
 from app.services.predictions.rows import SentRows
 from app.web.dependencies import (
     Deleting,
@@ -104,11 +106,20 @@ async def report_outcomes(
     The model predicts each row on arrival and the outcome is compared with its intervals; the row is kept,
     for a recalibration or a refit. Rows are the model's columns with the target; or, with `prediction_id`,
     the target beside row numbers or keys of a background prediction. Send at most as many rows as to
-    predict, as JSON, CSV, Parquet or Arrow; for files the options are query parameters.
+    predict, as JSON, CSV, Parquet or Arrow; for files the options are query parameters. Rows for a forecaster
+    become its history, from whose end it then forecasts; those that it has already are skipped.
     """
 
     def report(options: OutcomeOptions, sent: SentRows) -> Response:
         def make() -> StoredResponse:
+            if forecasts.is_forecaster(predictor, owner, model_id):
+                observed = observe(predictor, owner, model_id, options, sent)
+                answer = StoredResponse(
+                    201, {"Location": f"/models/{observed.model_id}"}, views.to_json(observed)
+                )
+                with transactions() as session:
+                    idempotent.remember(session, answer)
+                return answer
             scored = reports.scored(predictor, owner, model_id, options, sent)
             with transactions() as session:
                 accepted = reports.accept(session, owner, scored)

@@ -16,6 +16,7 @@ from app.cli.common import version
 MODULES = {  # of each command, in the order of the help
     "fit": "fit_predict",
     "predict": "fit_predict",
+    "forecast": "forecast",
     "survival": "survival",
     "aggregate": "aggregate",
     "effects": "aggregate",

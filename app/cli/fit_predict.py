@@ -22,7 +22,7 @@ from app.client import Client, Dataset, Model, ModelSet, Prediction, ProblemErro
 from app.client.predictions import EVERY
 from sampler import SettingsError
 from sampler.host.data import number_to_text
-from sampler.host.settings import COLUMN_ROLES, ROLES, read_subgroup
+from sampler.host.settings import COLUMN_ROLES, FORECAST, ROLES, read_subgroup
 
 Url = Annotated[
     str | None,
@@ -76,6 +76,7 @@ Examples
   bartserve fit scores.csv --target normexam --groups school
   bartserve fit sleep.csv --target Reaction --groups Subject --slopes Days
 {OF_ROLES}
+  bartserve fit sales.csv --target units --time week --series shop --horizon 8 --known promo
   bartserve fit cars.csv --target mpg --by origin
   bartserve fit cars.csv --target mpg --read decimal=point --kind origin=category
   bartserve fit cars.csv --target horsepower --set missing_target=leave_out
@@ -108,7 +109,8 @@ def register(app: typer.Typer) -> None:
 
 
 def _with_roles(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command an option for each role of a column that a form has a field for."""
+    """Give a command an option for each role of a column that a form has a field for, and of forecasts."""
+    asked = {**ROLES, **FORECAST}
     own = inspect.signature(command)
     options = [
         inspect.Parameter(
@@ -117,8 +119,8 @@ def _with_roles(command: Callable[..., None]) -> Callable[..., None]:
             default=None,
             annotation=Annotated[str | None, typer.Option(help=role.form.hint + COMMAS[role.kind in LISTED])],
         )
-        for name, role in ROLES.items()
-        if role.form is not None
+        for name, role in asked.items()
+        if role.form is not None and name not in own.parameters
     ]
     vars(command)["__signature__"] = own.replace(parameters=[*list(own.parameters.values())[:-1], *options])
     command.__annotations__ |= {each.name: each.annotation for each in options}
@@ -157,7 +159,10 @@ def fit(
         str | None, typer.Option(metavar="COLUMN", help="New rows are later by this column.")
     ] = None,
     horizon: Annotated[
-        float | None, typer.Option(help="How much later at most, in days or units of the column.")
+        float | None,
+        typer.Option(
+            help="How much later at most, in days or units of the column; with --time, the steps ahead."
+        ),
     ] = None,
     gap: Annotated[
         float | None, typer.Option(help="Time before a prediction of which nothing is known yet.")
@@ -199,7 +204,10 @@ def fit(
     console = make_console(stderr=as_json)
     settings = {"name": name, "seed": seed, "calibrate": calibrate, **pairs(setting or [])}
     settings.setdefault("family", "auto")
-    declared = {"groups": new_groups, "later": later, "horizon": horizon, "gap": gap}
+    forecast = _forecast(roles, horizon)
+    settings |= forecast
+    ahead = None if forecast else horizon
+    declared = {"groups": new_groups, "later": later, "horizon": ahead, "gap": gap}
     if new_rows := {field: value for field, value in declared.items() if value is not None}:
         settings["new_rows"] = new_rows
     if subgroup:
@@ -233,6 +241,24 @@ def fit(
         )
     if as_json:
         print_json(followed.document)
+
+
+def _forecast(options: dict[str, str | None], horizon: float | None) -> dict[str, Any]:
+    """Take the options of forecasts out, with the horizon; empty without any."""
+    taken = {name: options.pop(name, None) for name in FORECAST}
+    given = {name: _of_forecast(name, text) for name, text in taken.items() if text}
+    if given and horizon is not None:
+        given["horizon"] = int(horizon) if horizon == int(horizon) else horizon
+    return given
+
+
+def _of_forecast(name: str, text: str) -> Any:
+    """Read an option of forecasts: names, whole numbers or a word."""
+    if FORECAST[name].kind == "names":
+        return _listed(text)
+    if name == "season" and all(each.strip().isdigit() for each in text.split(",")):
+        return [int(each) for each in text.split(",")]
+    return text
 
 
 def _listed(names: str | None) -> list[str]:

@@ -108,6 +108,8 @@ def about_verdict(model: Model) -> list[str]:
     """Return the verdict on the chains with its figures."""
     lines = [f"verdict   {(model.verdict or 'none').replace('_', ' ')}"]
     figures = model.diagnostics or {}
+    if claim := figures.get("claim"):  # of a forecaster
+        lines.append(f"claim     {claim}")
     f = figures.get("f")
     # absent for classes, and for weighted draws, which have no chains to compare
     sigma, likelihood = (
@@ -139,7 +141,13 @@ def follow_fit(client: Client, model: Model, console: Console) -> Model:
         *about_use(model), *_about_scores(model), *about_verdict(model), *_about_warnings(model),
     ]:  # fmt: skip
         console.print(line, soft_wrap=True)
-    console.print(f"next      bartserve predict {model.name or model.id} NEW_ROWS.csv")
+    asked, named = model.settings, model.name or model.id
+    if not asked.get("time"):
+        console.print(f"next      bartserve predict {named} NEW_ROWS.csv")
+    elif asked.get("known"):
+        console.print(f"next      bartserve forecast {named} --template plan.csv")
+    else:
+        console.print(f"next      bartserve forecast {named}")
     return model
 
 

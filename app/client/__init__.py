@@ -22,6 +22,7 @@ from app.client.errors import (
     ProblemError,
     WaitedTooLongError,
 )
+from app.client.forecasts import SeriesForecast
 from app.client.views import (
     Chain,
     Dataset,
@@ -53,6 +54,7 @@ __all__ = [
     "Prediction",
     "PredictionJob",
     "ProblemError",
+    "SeriesForecast",
     "Study",
     "WaitedTooLongError",
 ]

@@ -7,6 +7,7 @@ from typing import Self
 import httpx
 
 from app.client.datasets import Datasets
+from app.client.forecasts import Forecasts
 from app.client.model_sets import ModelSets
 from app.client.models import Models
 from app.client.outcomes import Outcomes
@@ -18,7 +19,7 @@ from app.client.webhooks import Webhooks
 DEFAULT_URL = "http://127.0.0.1:8000"
 
 
-class Client(Datasets, Models, ModelSets, Predictions, Outcomes, Studies, Webhooks):
+class Client(Forecasts, Datasets, Models, ModelSets, Predictions, Outcomes, Studies, Webhooks):
     """Client of a service; usable in a `with` block and from several threads.
 
     Parameters

@@ -41,6 +41,10 @@ class Models(Calls):
         event: str | None = None,
         lower: str | None = None,
         upper: str | None = None,
+        time: str | None = None,
+        series: str | Sequence[str] | None = None,
+        horizon: int | None = None,
+        known: str | Sequence[str] | None = None,
         missing_target: Literal["refuse", "leave_out"] | None = None,
         holdout: float | None = None,
         calibrate: Literal["none", "holdout", "folds"] | None = None,
@@ -84,6 +88,9 @@ class Models(Calls):
             Names of columns with these roles.
         levels
             Ordered classes (family "ordinal") from the lowest to the highest; numbers need none.
+        time, series, horizon, known
+            For forecasts: column of times, columns that tell a row's series, steps ahead, and features whose
+            later values are known (`forecast`; docs/forecasts.md has step, season, difference and gaps).
         missing_target
             "leave_out" leaves out rows without a target, which are refused otherwise.
         holdout, calibrate

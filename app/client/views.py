@@ -216,13 +216,13 @@ class Prediction:
             model_id=document["model_id"],
             draws=document["draws"],
             interval=document["interval"],
-            mean=_floats(document["mean"]),
-            sd=None if document["sd"] is None else _floats(document["sd"]),
+            mean=floats_of(document["mean"]),
+            sd=None if document["sd"] is None else floats_of(document["sd"]),
             intervals=[
-                Interval(part["level"], _floats(part["lower"]), _floats(part["upper"]))
+                Interval(part["level"], floats_of(part["lower"]), floats_of(part["upper"]))
                 for part in document["intervals"]
             ],
-            quantiles={part["q"]: _floats(part["values"]) for part in document["quantiles"]},
+            quantiles={part["q"]: floats_of(part["values"]) for part in document["quantiles"]},
             classes=document["classes"],
             verdict=document["verdict"],
             flags=document["flags"],
@@ -379,5 +379,5 @@ def without_none(values: Mapping[str, Any]) -> Json:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _floats(values: Sequence[Any]) -> Floats:
+def floats_of(values: Sequence[Any]) -> Floats:
     return np.array(values, dtype=np.float64)  # null becomes NaN

@@ -293,6 +293,19 @@ def forget_checkpoints(session: Session, model_id: str) -> None:
     rows_changed(session, update(Unit).where(Unit.model_id == model_id).values(checkpoint=None))
 
 
+def rewrite(session: Session, model_id: str, was: str, header: bytes, diagnostics: Json) -> bool:
+    """Store the header of a forecaster with a newer history; False where it isn't the one of checksum `was`.
+
+    The new one's checksum is in its diagnostics.
+    """
+    model = session.get(Model, model_id, with_for_update={"key_share": True}, populate_existing=True)
+    if model is None or model.state != SUCCEEDED or (model.diagnostics or {}).get("checksum") != was:
+        return False
+    model.header, model.diagnostics = header, diagnostics
+    session.flush()
+    return True
+
+
 def held_out(session: Session, model_id: str) -> Json | None:
     """Return the stored predictions of the held-out rows; None without a holdout."""
     return session.scalar(select(Model.held_out).where(Model.id == model_id))

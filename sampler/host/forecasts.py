@@ -1,6 +1,6 @@
 """Forecasters: their plans, members, rehearsals and files."""
 
-from sampler.definitions.forecast import FORECAST, Forecasting
+from sampler.definitions.forecast import Forecasting
 from sampler.definitions.pairs import Combination
 from sampler.forecasts.answers import Forecast, ForecastTotals, Rehearsals
 from sampler.forecasts.calibration import parts_of, rehearse
@@ -24,7 +24,6 @@ from sampler.storage.forecast_file import MEDIA_TYPE as FORECASTER_TYPE
 from sampler.storage.forecast_file import read_forecaster, with_models
 
 __all__ = [
-    "FORECAST",
     "FORECASTER_TYPE",
     "FORECAST_DEFAULTS",
     "FORECAST_SETTINGS",

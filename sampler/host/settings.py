@@ -10,6 +10,7 @@ from sampler.definitions.data import (
     MISSING_TARGET,
     ROLES,
 )
+from sampler.definitions.forecast import FORECAST
 from sampler.definitions.new_rows import ABOUT as ABOUT_NEW_ROWS
 from sampler.definitions.new_rows import NewRows
 from sampler.definitions.other_names import meant_setting
@@ -58,6 +59,7 @@ __all__ = [
     "DEFAULT_VERDICT",
     "FAMILIES",
     "FIELD_LABELS",
+    "FORECAST",
     "HOLDOUT",
     "LIMITS",
     "MAX_OUTCOMES",

@@ -10,6 +10,7 @@ import pytest
 
 from sampler import load
 from tests.support.command_line import CARS, FAST, Run, bartserve
+from tests.support.forecasts import shops
 from tests.support.processes.embedded_service import Up
 from tests.support.workbooks import letters_of
 
@@ -45,6 +46,29 @@ def run(service: Up, tmp_path_factory):
     assert fitted.returncode == 0, fitted.stderr + fitted.stdout
     ask.fitted = fitted.stdout
     return ask
+
+
+@pytest.mark.slow
+def test_a_plan_is_filled_in_and_forecast(run):
+    """A forecaster is fitted, its plan's template written, totals of lead times go to a file."""
+    table, y = shops(2)
+    rows = [[*table, "units"], *zip(*table.values(), y.round(2).tolist(), strict=True)]
+    with (run.folder / "sales.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    of_series = "--time month --series shop --horizon 4 --known promo"
+    fitted = run(f"bartserve fit sales.csv --target units {of_series} {shlex.join(FAST)}")
+    assert fitted.returncode == 0, fitted.stderr + fitted.stdout
+    assert "claim     Estimated in 10 rehearsals" in fitted.stdout
+    assert "next      bartserve forecast sales --template plan.csv" in fitted.stdout
+    assert run("bartserve forecast sales --template plan.csv").returncode == 0
+    plan = (run.folder / "plan.csv").read_text().splitlines()
+    (run.folder / "plan.csv").write_text("\n".join([plan[0], *(f"{line}false" for line in plan[1:])]))
+    total = run("bartserve forecast sales --known plan.csv --total 1-3 --by region --output t.csv")
+    assert total.returncode == 0, total.stderr
+    assert (run.folder / "t.csv").read_text().startswith("first_step,last_step,region")
+    empty = run("bartserve forecast sales")
+    assert empty.returncode == 1
+    assert "must be planned" in empty.stderr
 
 
 def test_rows_come_back_as_a_workbook_or_as_their_file_is_written(run):

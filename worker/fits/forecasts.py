@@ -21,7 +21,6 @@ from app.store.tables import ALWAYS, KEPT, PROMOTED, Json, Model, Unit
 from sampler import AnyChain, Settings
 from sampler.host.data import read, read_column
 from sampler.host.forecasts import (
-    FORECAST,
     FORECAST_SETTINGS,
     Fitted,
     Forecaster,
@@ -35,6 +34,7 @@ from sampler.host.forecasts import (
     settings_of_member,
     stored_member,
 )
+from sampler.host.settings import FORECAST
 from worker.context import Context
 from worker.errors import Stopped
 from worker.fits.fit_spec import Spec, read_spec

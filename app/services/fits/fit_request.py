@@ -9,12 +9,12 @@ from pydantic_core import PydanticCustomError
 
 from app.services.fits.requests import NOT_CALIBRATED, FitRequest
 from app.services.request_bodies import StrictBody
-from sampler.host.forecasts import FORECAST
 from sampler.host.settings import (
     ABOUT_NEW_ROWS,
     ABOUT_SUBGROUPS,
     ALL_SETTINGS,
     CALIBRATE,
+    FORECAST,
     HOLDOUT,
     MAX_OUTCOMES,
     MISSING_TARGET,

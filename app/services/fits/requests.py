@@ -11,9 +11,9 @@ from app.services.fits import models
 from app.store.engine import session_scope
 from sampler import SettingsError
 from sampler.host.data import counted
-from sampler.host.forecasts import FORECAST
 from sampler.host.settings import (
     COLUMN_ROLES,
+    FORECAST,
     ROLES,
     SETTINGS,
     VALUES_OF_OLD_MODELS,

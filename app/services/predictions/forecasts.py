@@ -19,6 +19,7 @@ from app.services.errors import (
     TooLargeError,
     UnusableDataError,
 )
+from app.services.fits import models
 from app.services.predictions.posterior_cache import Cache
 from app.services.predictions.posteriors import KERNELS, DamagedError, find
 from app.services.predictions.predict_rows import Predictor
@@ -222,7 +223,7 @@ def forecast(predictor: Predictor, owner: str, model: str, body: ForecastBody) -
         raise InvalidRequestError(errors=[Fault("known", None, message, "unavailable")])
     _check_size(forecaster, body)
     plan = None if body.known is None else _plan(predictor, owner, forecaster, body.known)
-    with _translating():
+    with translating():
         answer = forecaster.forecast(plan, body.level, body.interval, body.series, body.at, num_threads=1)
         totals = [answer.total(_steps(each.steps), each.by) for each in body.totals]
     return ForecastAnswer(model_id, answer, totals, body.paths)
@@ -239,18 +240,24 @@ class PlanTemplate:
 def template(predictor: Predictor, owner: str, model: str) -> PlanTemplate:
     """Return a plan's times and series, with empty columns of what is known ahead; raises as `forecast`."""
     model_id, stored = load(predictor, owner, model)
-    with _translating():
+    with translating():
         return PlanTemplate(model_id, stored.forecaster.plan_template())
 
 
 def rehearsals(predictor: Predictor, owner: str, model: str, level: float) -> RehearsalsView:
     """Return what rehearsals of a model forecast and what came; raises as `forecast`."""
     model_id, stored = load(predictor, owner, model)
-    with _translating():
+    with translating():
         found: Rehearsals = stored.forecaster.rehearsals(level)
     shown = {name: _plain(values) for name, values in found.columns().items()}
     claim = stored.forecaster.claim(level)
     return RehearsalsView(model_id=model_id, level=level, series=found.series, claim=claim, **shown)
+
+
+def is_forecaster(predictor: Predictor, owner: str, model: str) -> bool:
+    """Tell whether the model with this id or name is a forecaster; raises NotFoundError."""
+    with session_scope(predictor.engine, read_only=True) as session:
+        return bool(models.get(session, owner, model).settings.get("time"))
 
 
 def load(predictor: Predictor, owner: str, model: str) -> tuple[str, StoredForecaster]:
@@ -324,7 +331,7 @@ def _plain(values: Any) -> list[Any]:
 
 
 @contextmanager
-def _translating() -> Iterator[None]:
+def translating() -> Iterator[None]:
     """Convert the sampler's errors to service errors with the field names of requests."""
     try:
         yield

@@ -6,8 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from app.client import Client
 from sampler import Forecaster, fit
 from tests.support.api_calls import post_csv
+from tests.support.command_line import bartserve
 from tests.support.forecasts import SHORT, shops
 from tests.support.models.fitted_models import run_units
 from tests.support.routes import address, body_for, every_route
@@ -44,7 +46,7 @@ def planned(client, path) -> list[dict]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def test_a_forecaster_over_http(client, settings, sales, dataset_id):
+def test_a_forecaster_over_http(client, settings, sales, dataset_id, tmp_path):
     """Estimated, fitted in units, asked and downloaded, it is the library's, bit for bit."""
     body = {"dataset_id": dataset_id, "target": "sales"} | ASKED | SMALL
     estimate = client.post("/models/estimate", json=body)
@@ -92,20 +94,57 @@ def test_a_forecaster_over_http(client, settings, sales, dataset_id):
     rehearsed = client.get(f"{path}/forecast/rehearsals").json()
     assert rehearsed["inside"] == own.rehearsals().inside.tolist()
 
-    assert _broken(client, model["id"], dataset_id) == []
-    refused = client.post(f"{path}/predict", json={"rows": [{"promo": True}]})
-    assert refused.status_code == 409, refused.text
-    assert "ask forecast" in refused.json()["detail"]
     short = client.post(f"{path}/forecast", json={"known": plan[1:]})
     assert short.status_code == 422
     assert "2023-01-01 of shop s0" in short.json()["detail"]
     assert "template" in client.post(f"{path}/forecast", json={}).json()["detail"]
     assert client.post(f"{path}/forecast").status_code == 422
+    assert _broken(client, model["id"], dataset_id) == []
+    _check_client(client, tmp_path, plan, expected)
+    _check_outcomes(client, path, plan)
+    refused = client.post(f"{path}/predict", json={"rows": [{"promo": True}]})
+    assert refused.status_code == 409, refused.text
+    assert "ask forecast" in refused.json()["detail"]
     assert "always" in client.post(f"{path}/refit", json={"promote": "auto"}).json()["detail"]
     again = client.post(f"{path}/refit", json={"promote": "always"})
     assert again.status_code == 202, again.text
     assert again.json()["settings"]["known"] == ["promo"]
     assert client.delete(path).status_code == 204
+
+
+def _check_client(client, tmp_path, plan, expected) -> None:
+    """Ask by the Python client and the command line, whose plans are rows, columns and files."""
+    url = str(client.base_url)
+    columns = {name: [row[name] for row in plan] for name in plan[0]}
+    with Client(url) as bart:
+        assert [*bart.plan_template("sales")] == ["shop", "month", "promo"]
+        forecast = bart.forecast("sales", columns)
+        assert np.array_equal(forecast.upper, expected.upper)
+        assert forecast.total((2, 3), "region")["upper"] == expected.total((2, 3), "region").upper.tolist()
+        assert forecast.to_dict()["median"].tolist() == expected.columns()["median"].tolist()
+        assert bart.rehearsals("sales")["step"][:4] == [1, 2, 3, 4]
+    (tmp_path / "plan.csv").write_text(csv_of(columns))
+    asked = ("--known", "plan.csv", "--total", "2-3", "--by", "region", "--output", "f.csv")
+    ran = bartserve("forecast", "sales", *asked, cwd=tmp_path, BARTSERVE_URL=url)
+    assert ran.returncode == 0, ran.stderr
+    assert expected.total((2, 3), "region").claim in ran.stderr
+    header, line = (tmp_path / "f.csv").read_text().splitlines()
+    assert header == "first_step,last_step,region,number_of_series,median,lower,upper"
+    assert float(line.split(",")[-1]) == expected.total((2, 3), "region").upper[0]
+
+
+def _check_outcomes(client, path, plan) -> None:
+    """Report the first month: it becomes history once, from whose end the next forecast starts."""
+    newest = [row | {"sales": 30.0 + k, "region": "north"} for k, row in enumerate(plan[::4])]
+    first, again = (client.post(f"{path}/outcomes", json={"rows": newest}) for _ in range(2))
+    assert first.status_code == 201, first.text
+    assert (first.json()["rows"], again.json()["rows"], again.json()["skipped"]) == (2, 0, 2)
+    assert "2023-01-01" in first.json()["text"]
+    assert client.get(f"{path}/forecast/template").json()["month"][0] == "2023-02-01"
+    other = client.post(f"{path}/outcomes", json={"rows": [newest[0] | {"sales": 1.0}]})
+    assert (other.status_code, other.json()["errors"][0]["row"]) == (422, 1)
+    file = Forecaster.from_bytes(client.get(f"{path}/file").content)
+    assert file.history.y[:, -1].tolist() == [30.0, 31.0]
 
 
 def _broken(client, model_id: str, dataset_id: str) -> list[str]:

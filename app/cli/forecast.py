@@ -1,0 +1,134 @@
+"""The command that forecasts series and their totals, through the HTTP API."""
+
+import csv
+import re
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.table import Table
+
+from app.cli.common import AsJson, DataDir, ModelName, print_json, writing
+from app.cli.embedded import asking
+from app.cli.fit_predict import Url
+from app.cli.output import make_console, out
+from sampler.host.data import number_to_text
+
+SHOWN = 40  # lines on a terminal
+STEPS = re.compile(r"(\d+)(?:-(\d+))?")
+# A help text; tests run its examples.
+FORECAST = """Forecast the next steps of series, or totals over them.
+
+MODEL was fitted with --time and --horizon. Where columns are known ahead, --known is a plan: a file with them
+for each step to forecast, which --template writes to be filled in. Totals have intervals of their own: the
+ends of steps don't add up to these.
+
+\\b
+Examples
+  bartserve forecast sales --template plan.csv
+  bartserve forecast sales --known plan.csv
+  bartserve forecast sales --known plan.csv --series Leeds --level 0.8
+  bartserve forecast sales --known plan.csv --total 1-6 --by region --output lead_time.csv
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `bartserve`."""
+    app.command(help=FORECAST)(forecast)
+
+
+def forecast(
+    model: ModelName,
+    known: Annotated[
+        str | None, typer.Option(metavar="PLAN", help="A file with what is known ahead, or a dataset's id.")
+    ] = None,
+    series: Annotated[
+        list[str] | None, typer.Option(help="A series to forecast; repeatable. Default: all.")
+    ] = None,
+    level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.9,
+    interval: Annotated[
+        Literal["calibrated", "predictive"] | None,
+        typer.Option(help="Calibrated by rehearsals, or as the paths have them. Default: the first."),
+    ] = None,
+    total: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STEPS", help="Steps of a total: 1-6, or 6 for all up to it; repeatable."),
+    ] = None,
+    by: Annotated[
+        list[str] | None, typer.Option(help="A column whose equal values make a set of a total; repeatable.")
+    ] = None,
+    template: Annotated[
+        Path | None, typer.Option(help="Write the plan to fill in to this file, as CSV, and nothing else.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV to this file.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Forecast series; the help is FORECAST."""
+    errors = make_console(stderr=True)
+    steps = [_steps(text) for text in total or ([] if not by else [""])]
+    totals = [{"steps": each, "by": by} if by else {"steps": each} for each in steps]
+    with asking(url, data_dir, errors.print) as client:
+        if template is not None:
+            _write(client.plan_template(model), template, errors)
+            return
+        answer = client.forecast(model, known, level=level, interval=interval, series=series, totals=totals)
+    if as_json:
+        print_json(answer.document)
+        return
+    for warning in answer.warnings:
+        errors.print(f"warning   {warning}")
+    for claim in dict.fromkeys(each["claim"] for each in answer.totals or [answer.document]):
+        errors.print(f"claim     {claim}", soft_wrap=True)
+    columns = _of_totals(answer.totals) if totals else answer.to_dict()
+    if output is not None or not sys.stdout.isatty():
+        _write(columns, output, errors)
+        return
+    _show(columns)
+
+
+def _steps(text: str) -> list[int] | None:
+    """Parse steps such as 1-6 or 6; raise BadParameter."""
+    if not text:
+        return None
+    if (found := STEPS.fullmatch(text.strip())) is None:
+        raise typer.BadParameter(f"{text!r} is not steps such as 1-6.", param_hint="--total")
+    return [int(each) for each in found.groups() if each]
+
+
+def _of_totals(totals: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Return the columns of totals, a line for each set and total."""
+    columns: dict[str, list[Any]] = {}
+    for each in totals:
+        count = len(each["median"])
+        steps = {"first_step": [each["steps"][0]] * count, "last_step": [each["steps"][-1]] * count}
+        own = steps | each["sets"] | {"number_of_series": each["count"]}
+        for name, values in (own | {name: each[name] for name in ("median", "lower", "upper")}).items():
+            columns.setdefault(name, []).extend(values)
+    return columns
+
+
+def _write(columns: Any, path: Path | None, errors: Any) -> None:
+    """Write columns as CSV, to the standard output without a path."""
+    lines = [*zip(*columns.values(), strict=True)]
+    if path is None:
+        writer = csv.writer(sys.stdout)
+        writer.writerows([[*columns], *lines])
+        return
+    with writing(path), path.open("w", newline="") as file:
+        csv.writer(file).writerows([[*columns], *lines])
+    errors.print(f"written   {path}: {len(lines):,} rows")
+
+
+def _show(columns: Any) -> None:
+    table = Table()
+    for name in columns:
+        table.add_column(name, justify="right")
+    lines = [*zip(*columns.values(), strict=True)]
+    for line in lines[:SHOWN]:
+        table.add_row(*(number_to_text(each, 4) if isinstance(each, float) else str(each) for each in line))
+    out.print(table)
+    if len(lines) > SHOWN:
+        out.print(f"... and {len(lines) - SHOWN:,} more: --output forecast.csv writes all")
