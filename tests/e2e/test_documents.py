@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import threading
 import time
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -302,6 +303,30 @@ def test_the_page_about_counts_runs():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*is left out")
+def test_the_pages_about_methods_run(place, service):
+    """The pages show what they say, by the library, over HTTP and on the command line."""
+    trees = run_page(DOCS / "single-trees.md")
+    light, heavy = trees["answer"].upper - trees["answer"].lower
+    assert light > 2 * heavy
+    assert run_page(DOCS / "smc.md")["gain"] > 100
+    assert run_page(DOCS / "rjhmc.md")["tree"].topologies(most=1)
+    found = run_page(DOCS / "dcc-tree.md")["tree"].topologies(most=1)[0]
+    assert found["topology"] in ("(.(..))", "((..).)")
+    assert run_page(DOCS / "particle-gibbs.md")["whole"].summary().moves["pg"]["accepted"] > 0
+    recipes = run_page(DOCS / "recipes.md")
+    assert (recipes["paper"].settings["num_trees"], recipes["wider"].settings["num_trees"]) == (200, 50)
+    with Client(service.address) as client:
+        dataset = client.upload("examples/auto_mpg.csv").id
+    for name in ("single-trees", "smc", "rjhmc", "dcc-tree", "particle-gibbs", "recipes"):
+        (request,), (command,) = (blocks(DOCS / f"{name}.md", kind) for kind in ("sh", "console"))
+        asked = curl(request, service, {"DATASET": dataset})
+        _wait(service, asked["id"])
+        ran = CliRunner().invoke(app, shlex.split(command)[1:])
+        assert ran.exit_code == 0, ran.output
+
+
+@pytest.mark.slow
 def test_the_page_about_outcomes_runs(place, service):
     """The page's blocks run: the alarm of 1977, the calibration by 122 cars, and a model of all cars."""
     session = run_page(DOCS / "outcomes.md")
@@ -448,6 +473,13 @@ def test_the_python_reference_runs():
     session = run_page(DOCS / "reference.md", rows_at_hand())
     assert len(session["held"]) == 12
     assert session["posterior"].predict(session["X_new"]).mean.shape == (4,)
+
+
+def test_the_citation_is_of_this_version():
+    """CITATION.cff, which citation managers read, has the package's version."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert str(citation["version"]) == project["version"]
 
 
 def test_every_page_with_python_is_run():

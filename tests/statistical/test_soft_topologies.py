@@ -189,7 +189,7 @@ def evidence_of(X, y, topology, seed, many):
     chains = Chains(starts=np.array([here.warmed_up(bits, random) for _ in range(many)]))
     chains.starts = here.restart_stragglers(bits, chains.starts)
     evidence = Evidence()
-    for k in range(3):
+    for k in range(2):
         draws = here.next_round(bits, chains, 100, 1, 1, 10 * seed + k)
         for points, weights in sample_layers(draws, lambda at: here.density(bits, at), 10, rng):
             evidence.add(points, weights, 400, rng)
@@ -223,13 +223,14 @@ def check_mirror(seeds, many):
 @pytest.mark.slow
 def test_evidence_of_mirrored_rows():
     """Chains in poor modes don't dilute the evidence: it is that of the mirrored rows, at every seed."""
-    check_mirror([0], 8)
+    check_mirror([0], 12)
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_evidence_of_mirrored_rows_long():
     """The two true trees have the same odds at ten seeds, within .1 of the mirrored rows'."""
-    check_mirror(range(10), 8)
+    check_mirror(range(10), 16)  # of eight chains all miss the good mode in one seed of twenty
 
 
 @pytest.mark.long
