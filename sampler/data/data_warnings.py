@@ -114,9 +114,7 @@ def dose_warnings(name: str, doses: NDArray[np.float64], schema: Schema, design:
     warnings, values = [], np.unique(doses)
     listed = ", ".join(f"{value:g}" for value in values[:FEW_VALUES])
     read_as = f"{name}: its values {listed} are read as doses, and the effect is that of a unit"
-    if len(values) == 2:
-        warnings.append(f"{read_as}: for two arms make them 0 and 1")
-    elif len(values) <= FEW_VALUES and np.all(values == np.rint(values)):
+    if len(values) <= FEW_VALUES and np.all(values == np.rint(values)):
         warnings.append(f"{read_as}, in proportion to the dose: if they are codes of arms, give these names")
     distance = (doses - doses.mean()) ** 2
     row, share = int(np.argmax(distance)), float(distance.max() / distance.sum())

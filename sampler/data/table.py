@@ -51,6 +51,7 @@ class RawColumn:
     cells: list[Any] | None = None
     dtype: str = ""  # the source library's name of an unusable type
     levels: tuple[str, ...] = ()  # its levels in order, where that was given
+    categories: tuple[str, ...] = ()  # of a categorical of pandas, in their order, which may mean nothing
     zone: str | None = None  # of its dates and times: "" without one, None where only some have one
 
     def __len__(self) -> int:
@@ -468,6 +469,9 @@ def _from_series(series: Any, name: str) -> RawColumn:
             "text",
             cells=[None if is_missing(c) else as_text(c) for c in series.to_list()],
             levels=tuple(as_text(level) for level in _in_order(native)),
+            categories=tuple(map(as_text, native.dtype.categories))
+            if hasattr(native.dtype, "ordered")
+            else (),
         )
     if family in {"String", "Object", "Unknown"}:
         is_arrow = family == "String" and hasattr(native, "chunks")

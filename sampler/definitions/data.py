@@ -147,7 +147,8 @@ ROLES: dict[str, Setting] = {
         "column",
         "roles",
         "A column of 1 (or true) for rows that were treated, 0 (or false) for the others, of the names of "
-        "three to eight arms, or of doses (other numbers): the fit learns by how much that changes the "
+        "two arms (one of them control, placebo, none, no, untreated or false), of two numbers, of the names "
+        "of three to eight arms, or of doses (more numbers): the fit learns by how much that changes the "
         "outcome, for each row. It is no feature. New rows have theirs in the column of this name; without "
         "it, 0, the first arm, or about the mean dose.",
         sparing=True,

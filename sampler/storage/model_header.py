@@ -174,7 +174,7 @@ class Header:
         """Kinds of the columns of `beside`, by name: arms of a treatment have names, a dose is a number."""
         own = {name: COLUMN_ROLES[role].cells for role, name in self.beside.items()}
         if self.effects is not None and self.arms != TWO:
-            own[self.beside[ROLE]] = "number" if self.effects.dose else "category"
+            own[self.beside[ROLE]] = "number" if all(map(_is_number, self.arms)) else "category"
         return own
 
     @property
@@ -309,6 +309,14 @@ class Header:
         if len(header.default_grid) not in {0, len(header.schema.columns)}:
             raise PackedError("the model's header can't be read: its default grid doesn't fit its columns")
         return header
+
+
+def _is_number(text: str) -> bool:
+    """Tell whether an arm is named by a number."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def need_values(parts: Mapping[str, Any]) -> bool:

@@ -121,7 +121,7 @@ class EffectDesign:
     @property
     def fitted_arms(self) -> range:
         """Arms that have a column or a fitted probability of their own: being treated, or all of several."""
-        return range(1 if self.arms == TWO else 0, len(self.arms))
+        return range(1 if len(self.arms) == len(TWO) else 0, len(self.arms))
 
     def codes_of(self, treated: Floats) -> list[NDArray[np.uint8]]:
         """Return the columns of the treatment itself that the mean's trees have, uint8 [n] each."""
@@ -190,13 +190,13 @@ class EffectDesign:
         digits = "".join(map(str, range(len(arms))))
         if not isinstance(treated, str) or {*treated} - {*digits}:
             raise ValueError("its treatment is of no known kind")
-        if arms != TWO and not (len(TWO) < len({*arms}) == len(arms) <= MOST_ARMS):
+        if arms != TWO and not (len(TWO) <= len({*arms}) == len(arms) <= MOST_ARMS):
             raise ValueError("the arms of its treatment are not a few names")
         if len(treated) != num_reference:
             raise ValueError("its treatments don't fit its reference rows")
         fitted = values.get("propensities", []) if arms != TWO else [values] if "cuts" in values else []
         propensities = tuple(map(FittedPropensity.from_json, fitted))
-        if len(propensities) not in {0, 1 if arms == TWO else len(arms)}:
+        if len(propensities) not in {0, 1 if len(arms) == len(TWO) else len(arms)}:
             raise ValueError("its arms have not a propensity each")
         places = np.frombuffer(treated.encode(), np.uint8) - np.float64(ord("0"))
         return cls(kind, places, propensities, given, sd, arms, known=known)

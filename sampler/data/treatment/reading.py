@@ -27,17 +27,31 @@ READ_AS_MISSING = (
     "; a word such as none or NA in a file was read as missing: if it is an arm, give it another name, or "
     "read the file with other spellings of missing values (?missing=NA over HTTP)"
 )
+UNTREATED = ("control", "placebo", "none", "no", "untreated", "false")  # the first of two arms, in any case
 ROWS_OF_A_LEVEL = 5  # rows per level of a category that may tell the arms apart by itself
 
 
 def arms_of(treatment: RawColumn) -> tuple[str, ...]:
-    """Name the arms of rows: the names of a column, in their order, none of a dose, or treated or not."""
+    """Name the arms of rows: the names of a column, in their order, none of a dose, or treated or not.
+
+    Two numbers are two arms, the lower first. Of two names the untreated one is first, as `UNTREATED` or the
+    order of categories tell it; where neither does, `read_treatment` refuses them.
+    """
     if treatment.type == "number" and treatment.numbers is not None:
+        values = np.unique(treatment.numbers[~np.isnan(treatment.numbers)])
+        if len(values) == len(TWO) and np.isfinite(values).all():
+            return tuple(as_text(value) for value in values.tolist())
         others = ~np.isnan(treatment.numbers) & (treatment.numbers != 0) & (treatment.numbers != 1)
         return DOSE if others.sum() >= FEWEST_OF_ARM else TWO  # fewer are rather mistakes
     names = {each for each in treatment.cells or () if isinstance(each, str)}
-    in_order = [*treatment.levels, *sorted(names - {*treatment.levels})]
-    return tuple(name for name in in_order if name in names) if len(names) > len(TWO) else TWO
+    known = treatment.levels or treatment.categories
+    in_order = tuple(name for name in (*known, *sorted(names - {*known})) if name in names)
+    if len(names) == len(TWO):
+        first = [name for name in in_order if name.strip().casefold() in UNTREATED]
+        if len(first) == 1:
+            return tuple(sorted(in_order, key=lambda name: name != first[0]))
+        return in_order if known else TWO
+    return in_order if len(names) > len(TWO) else TWO
 
 
 def read_treatment(treatment: Any, num_rows: int, arms: tuple[str, ...] | None = None) -> Floats:
@@ -69,7 +83,7 @@ def read_treatment(treatment: Any, num_rows: int, arms: tuple[str, ...] | None =
     in_a_file = "" if raw.cells is None else READ_AS_MISSING
     reject_rows(raw.name, raw.is_missing, f"{MISSING}{in_a_file}")
     arms = arms_of(raw) if arms is None else arms
-    if len(arms) > len(TWO):
+    if arms not in (TWO, DOSE):
         return _read_arms(raw, arms)
     if raw.numbers is None or raw.type not in ("number", "boolean"):
         detail = (
@@ -78,7 +92,11 @@ def read_treatment(treatment: Any, num_rows: int, arms: tuple[str, ...] | None =
         )
         levels = sorted({cell for cell in raw.cells or () if isinstance(cell, str)})
         if len(levels) == 2:
-            detail += f": make one of {levels[0]!r} and {levels[1]!r} 1, and the other 0"
+            detail = (
+                f"which of {levels[0]!r} and {levels[1]!r} is the untreated arm isn't known: make it 0 and "
+                f"the other 1, call it {', '.join(UNTREATED[:-1])} or {UNTREATED[-1]}, or put it first of a "
+                "categorical's categories"
+            )
         raise DataError([DataProblem(raw.name, None, detail)])
     stray = (raw.numbers != 0) & (raw.numbers != 1) if arms == TWO else ~np.isfinite(raw.numbers)
     few = f"a treatment must be 1 (treated) or 0 (not treated); a dose needs {FEWEST_OF_ARM} other numbers"
@@ -91,7 +109,9 @@ def _read_arms(raw: RawColumn, arms: tuple[str, ...]) -> Floats:
     if len(arms) > MOST_ARMS:
         detail = f"the treatment has {len(arms)} names; at most {MOST_ARMS} arms are compared"
         raise DataError([DataProblem(raw.name, None, detail)])
-    cells = [None] * len(raw) if raw.cells is None else raw.cells
+    cells = raw.cells or []
+    if raw.numbers is not None:
+        cells = [as_text(number) for number in raw.numbers.tolist()]
     place = {name: float(number) for number, name in enumerate(arms)}
     found = np.array([place.get(each, np.nan) if isinstance(each, str) else np.nan for each in cells])
     reject_rows(raw.name, np.isnan(found), f"the treatment must be one of {', '.join(arms)}")

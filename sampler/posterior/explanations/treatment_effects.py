@@ -149,7 +149,7 @@ def treatment_effects(
         difference=_in_words(law, header.roles[ROLE], compared),
         arm=compared.names[0],
         against=compared.names[1],
-        arms={} if header.arms == TWO else _of_each_arm(law, coded, request, chosen),
+        arms={} if len(header.arms) == len(TWO) else _of_each_arm(law, coded, request, chosen),
         dose=_dose(compared, law, averages.draws(ALL), request.level),
         holds=what_must_hold(
             header.schema.target.name,

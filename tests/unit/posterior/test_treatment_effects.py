@@ -189,6 +189,51 @@ def test_a_feature_without_a_name_may_modify_the_effect():
     assert named.constants == unnamed.constants
 
 
+def of_categories(values, categories):
+    pd = pytest.importorskip("pandas")
+    return pd.Series(pd.Categorical(values, categories=categories))
+
+
+TWO_ARMS = {  # what makes values of 0 and 1, and the arms
+    "names": (lambda z: np.where(z == 1, "drug", "placebo").tolist(), ("placebo", "drug")),
+    "case": (lambda z: np.where(z == 1, "Active", "Control").tolist(), ("Control", "Active")),
+    "categories": (lambda z: of_categories(np.where(z == 1, "a", "b"), ["b", "a"]), ("b", "a")),
+    "signs": (lambda z: 2 * z - 1, ("-1", "1")),
+    "codes": (lambda z: z + 1, ("1", "2")),
+    "milligrams": (lambda z: 100 * z, ("0", "100")),
+}
+
+
+@pytest.mark.parametrize("spelling", TWO_ARMS)
+def test_two_arms_by_any_name(spelling):
+    """Two names, or two numbers, are two arms: the fit to 0 and 1, which goes by the names everywhere."""
+    make, arms = TWO_ARMS[spelling]
+    table, y = rows()
+    posterior = fit(features(table), y, treatment=make(table["treatment"]), **SHORT)
+    expected, answer = fitted().effects(), posterior.effects()
+    np.testing.assert_array_equal(answer.mean, expected.mean)
+    assert (answer.against, answer.arm, answer.arms) == (*arms, {})
+    assert answer.difference == f"y where treatment = {arms[1]}, minus y where treatment = {arms[0]}"
+    assert answer.treated == expected.treated
+    sent = features(table) | {"treatment": make(table["treatment"])}
+    loaded = load_of(posterior).effects(sent, of="treated", arm=arms[1], against=arms[0])
+    np.testing.assert_array_equal(loaded.mean, expected.mean[table["treatment"] == 1])
+    np.testing.assert_array_equal(loaded.propensity, expected.propensity[table["treatment"] == 1])
+    with pytest.raises(DataError, match=f"must be one of {arms[0]}, {arms[1]}"):
+        loaded = posterior.predict(
+            {name: values[:1] for name, values in table.items()} | {"treatment": ["7"]}
+        )
+
+
+def test_the_first_category_is_what_others_are_compared_with():
+    """Several arms of a categorical are in the order of its categories, marked as ordered or not."""
+    table, y = rows()
+    drawn = np.random.default_rng(4).choice(["none", "low", "high"], NUM_ROWS)
+    given = of_categories(drawn, ["none", "low", "high"])
+    answer = fit(features(table), y, treatment=given, **SHORT).effects()
+    assert (answer.arm, answer.against) == ("low", "none")
+
+
 def test_arms_by_number():
     """Arms of 0 and 1 are asked for by numbers, as JSON has them, or by text."""
     expected = fitted().effects(arm="0", against="1").mean
@@ -441,7 +486,7 @@ REFUSED = {
     "one value": (lambda z, _: np.ones_like(z), "every row has the treatment 1"),
     "three values": (lambda z, _: np.where(np.arange(NUM_ROWS) == 4, 2.0, z), "1 .treated. or 0"),
     "few": (lambda z, _: np.where(np.arange(NUM_ROWS) < 4, 1.0, 0.0), "only 4 rows are treated"),
-    "text": (lambda z, _: ["yes" if each else "no" for each in z], "make one of 'no' and 'yes' 1"),
+    "text": (lambda z, _: ["b" if each else "a" for each in z], "which of 'a' and 'b' is.*make it 0"),
     "told by a number": (lambda _, table: (table["b"] > 0.1).astype(float), "column 'b'.*tells which rows"),
     "told by a category": (
         lambda z, table: (
