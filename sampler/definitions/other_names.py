@@ -59,6 +59,14 @@ SETTINGS = {
     "monotone_constraints": "monotone",
     "monotonic_cst": "monotone",
     "monotonicity": "monotone",
+    # Of statsforecast, mlforecast, AutoGluon, skforecast, sktime, darts and prophet.
+    **dict.fromkeys(("ds", "timestamp", "date_column", "time_col", "timestamp_column"), "time"),
+    **dict.fromkeys(("unique_id", "item_id", "id_column", "id_col", "group_ids"), "series"),
+    **dict.fromkeys(("h", "fh", "steps", "prediction_length", "forecast_horizon"), "horizon"),
+    **dict.fromkeys(("exog", "futr_exog_list", "known_covariates_names", "future_covariates"), "known"),
+    **dict.fromkeys(("season_length", "seasonality", "seasonal_period", "seasonal_periods"), "season"),
+    **dict.fromkeys(("freq", "frequency"), "step"),
+    **dict.fromkeys(("differences", "target_transforms"), "difference"),
     **{other: name for name, role in COLUMN_ROLES.items() for other in role.other_names},
 }
 

@@ -58,7 +58,7 @@ class Judged:
     @classmethod
     def of(cls, y: Floats, paths: Floats) -> Self:
         """Judge paths [path, origin, series, step]."""
-        return cls(y, np.quantile(paths, PROBABILITIES, axis=0).astype(np.float32).astype(np.float64))
+        return cls(y, np.quantile(paths, PROBABILITIES, axis=0))
 
     def ends(self, level: float) -> tuple[Floats, Floats, Floats]:
         """Return the median and the ends of intervals of a level of `LEVELS`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -10,15 +11,16 @@ from typing import Any
 import numpy as np
 
 from sampler.array_types import Floats
+from sampler.bart.chain import OUT_OF_GRID
 from sampler.data.rows import Rows
 from sampler.data.table import RawColumn, Table
 from sampler.definitions.forecast import FORECAST, Forecasting
-from sampler.errors import DataError, SettingsError, suggestion
+from sampler.errors import DataError, DataWarning, SamplerError, SettingsError, suggestion
 from sampler.families import FAMILIES
 from sampler.forecasts.calibration import rehearse
 from sampler.forecasts.forecaster import Forecaster
 from sampler.forecasts.history import History, SeriesKey
-from sampler.forecasts.members import Member, members_of
+from sampler.forecasts.members import NUGGET, Member, members_of
 from sampler.forecasts.paths import Fitted
 from sampler.posterior.posterior import Posterior
 from sampler.preparation import prepare
@@ -103,7 +105,7 @@ def planned_members(history: History, settings: Mapping[str, Any]) -> list[Membe
 
 
 def fit_member(history: History, settings: Mapping[str, Any], number: int, **running: Any) -> Fitted | None:
-    """Fit one of the planned members, run as `sampler.running.run` is told; None where rows are too few."""
+    """Fit one of the planned members, run as `sampler.running.run` is told; None where it can't be learnt."""
     member = planned_members(history, settings)[number]
     scales = member.scales(history)
     if (training := _training(member, history, scales)) is None:
@@ -111,8 +113,16 @@ def fit_member(history: History, settings: Mapping[str, Any], number: int, **run
     columns, z = training
     kinds = dict.fromkeys({*member.columns(history.target)} & columns.keys(), "number")
     own = settings_of_member(settings, member) | {"seed": int(settings["seed"]) + number}
-    problem = prepare(columns, z, **{**settings, **own}, columns=kinds)
-    fitted = Fitted(member, run(problem, **running), _by_series(history, scales), 0.0)
+    if member.scale != "counts":
+        z = z + NUGGET * np.random.default_rng([int(settings["seed"]), number]).normal(size=len(z))
+    try:
+        posterior = run(prepare(columns, z, **{**settings, **own}, columns=kinds), **running)
+    except SamplerError as error:
+        if str(error) != OUT_OF_GRID:
+            raise
+        warnings.warn(f"the member {member.name} is left out: {error}", DataWarning, stacklevel=2)
+        return None
+    fitted = Fitted(member, posterior, _by_series(history, scales), 0.0)
     if len(history.keys) > 1 and member.scale != "counts":
         return replace(fitted, common=_common(fitted, history, scales))
     return fitted
@@ -130,7 +140,11 @@ def learns(history: History, settings: Mapping[str, Any]) -> int:
 def _training(member: Member, history: History, scales: Floats) -> tuple[dict[str, Any], Floats] | None:
     """Return the columns and outcomes that a member is fitted to; None where there are too few."""
     columns, z = member.training(history, scales)
-    return None if len(z) < 2 * member.lags or not columns or np.ptp(z) == 0 else (columns, z)
+    return (
+        None
+        if len(z) < 2 * member.lags or not columns or (member.scale == "counts" and np.ptp(z) == 0)
+        else (columns, z)
+    )
 
 
 def settings_of_member(settings: Mapping[str, Any], member: Member) -> dict[str, Any]:
@@ -204,8 +218,15 @@ def _check_length(history: History) -> None:
             f"one series of {lengths[0]} steps is too short for a forecast, which needs {LEAST_ROWS}: add "
             "earlier rows, or rows of other series (series=)"
         )
-    typical, needed = int(np.median(lengths)), members_of(history)[0].lags
-    most = (typical - needed) // 4
+    if not (members := members_of(history)):
+        raise SettingsError(
+            "no series has two seasons and eight steps more, which differences of seasons need: leave "
+            "difference out, or give season",
+            field="difference",
+            code="not_applicable",
+        )
+    typical = int(np.median(lengths))
+    most = (typical - members[0].lags) // 4
     horizon = history.asked.horizon
     if most < 1:
         raise DataError(f"series have {typical} steps, too few for a forecast: add earlier rows")

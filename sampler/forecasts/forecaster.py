@@ -248,28 +248,18 @@ class Forecaster:
         if at is not None:
             times = Times.read(read_column([at], history.asked.time))
             newest = max(newest, int(history.step.index(times.values)[0][0]) - history.start)
-        fit_keys, least = self.fitted[0].scales, self.fitted[0].member.lags
         chosen, flags, left_out = [], [], []
         for number in asked:
-            key, last = history.keys[number], int(history.last[number])
-            behind, own = newest - last, int((~np.isnan(history.y[number])).sum())
-            name = history.series_in_words(key) or "the series"
-            if behind > 2 * self.horizon:
-                ends = history.step.text(last + history.start)
-                left_out.append(
-                    f"{name} ends at {ends}, more than two horizons ago: observe newer rows, or leave it out"
-                )
-            elif key not in fit_keys and (len(fit_keys) < DONORS or own < least):
-                why = (
-                    f"{own} outcomes, and needs {least}"
-                    if own < least
-                    else f"no fit of {DONORS} series or more"
-                )
-                left_out.append(f"{name} is new and has {why}: observe more of it, or fit again with it")
-            else:
-                chosen.append(number)
-                tests = {"stale": behind > self.horizon, "ends_early": behind > 0, "new": key not in fit_keys}
-                flags.append([flag for flag, holds in tests.items() if holds])
+            behind, new = (
+                newest - int(history.last[number]),
+                history.keys[number] not in self.fitted[0].scales,
+            )
+            if why := self._why_not(number, behind, new=new):
+                left_out.append(f"{history.series_in_words(history.keys[number]) or 'the series'} {why}")
+                continue
+            chosen.append(number)
+            tests = {"stale": behind > self.horizon, "ends_early": behind > 0, "new": new}
+            flags.append([flag for flag, holds in tests.items() if holds])
         if left_out and (series is not None or not chosen):
             raise DataError([DataProblem(history.asked.time, None, each) for each in left_out])
         stale = sum("stale" in each for each in flags)
@@ -283,6 +273,23 @@ class Forecaster:
                 f"{stale} series end more than a horizon before the newest time: their forecasts are stale"
             )
         return np.array(chosen, np.int64), flags, said
+
+    def _why_not(self, number: int, behind: int, *, new: bool) -> str:
+        """Say why a series, so many steps behind the newest time, can't be forecast; "" if it can."""
+        history, donors, least = self.history, len(self.fitted[0].scales), self.fitted[0].member.lags
+        own = int((~np.isnan(history.y[number])).sum())
+        if not own:
+            return "has no outcome: observe some, or leave it out"
+        if behind > 2 * self.horizon:
+            ends = history.step.text(int(history.last[number]) + history.start)
+            return f"ends at {ends}, more than two horizons ago: observe newer rows, or leave it out"
+        if new and own < least:
+            return f"is new and has {counted(own, 'outcome')}, and needs {least}: observe more of it"
+        if new and donors < DONORS:
+            return (
+                f"is new, and {donors} series taught the forecaster, which needs {DONORS}: fit again with it"
+            )
+        return ""
 
     def _known(self, plan: Any, start: Start) -> dict[str, Floats]:
         """Return the columns known ahead up to the horizon; raise where the plan lacks some."""

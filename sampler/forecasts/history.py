@@ -11,6 +11,7 @@ import numpy as np
 from sampler.array_types import Bools, Floats, Longs
 from sampler.data.convert import to_floats, to_labels
 from sampler.data.scalars import counted, is_missing
+from sampler.data.schema import why_too_large
 from sampler.data.table import RawColumn, Table
 from sampler.definitions.forecast import Forecasting
 from sampler.errors import DataError, DataProblem, SettingsError
@@ -313,6 +314,9 @@ def read_panel(
     y = np.full(table.num_rows, np.nan)
     if outcome is not None:
         y = to_floats(outcome, "number", problems, read_text=True)
+        present = y[~np.isnan(y)]
+        if why := why_too_large(*([float(present.min()), float(present.max())] if len(present) else [0, 0])):
+            problems.append(DataProblem(outcome.name, None, why))
     known, levels, static = {}, {}, {}
     for name in features:
         column = table.column(name)

@@ -17,6 +17,7 @@ FEW = 8  # values beyond two seasons that a series needs for differences of seas
 FULL_ROWS = 40  # from which on rows without all lags are left out
 OWN_STEPS = 24.0  # differences of a series that its own scale should rest on
 COUNTED = 21  # newest values of counts that are averaged, where there is no season
+NUGGET = 1e-3  # of the scale: noise that is added, so that series without any can be drawn
 YEARS = 730  # days of history from which on the month of a day counts
 
 
@@ -198,7 +199,11 @@ class Member:
         columns, z, *_ = self.training_rows(history, scales)
         if (history.last.max() - history.first.min()) * history.step.size < YEARS:
             columns.pop("month", None)
-        return {name: values for name, values in columns.items() if _varies(values)}, z
+        varying = {name: values for name, values in columns.items() if _varies(values)}
+        if not varying and len(z):  # steady growth: a column that tells nothing
+            mean = f"{history.target} mean"
+            varying = {mean: columns[mean] + NUGGET * np.random.default_rng(0).normal(size=len(z))}
+        return varying, z
 
     def training_rows(self, history: History, scales: Floats) -> tuple[dict[str, Any], Floats, Longs, Longs]:
         """Return all columns and outcomes of the rows that it learns from, their series and positions."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from sampler.array_types import Floats, Longs
 from sampler.data.periods import EXAMPLES, period_text, read_periods
-from sampler.data.scalars import counted, days_to_text, number_to_text, text_to_days
+from sampler.data.scalars import counted, days_to_text, in_zone, number_to_text, text_to_days
 from sampler.data.table import RawColumn
 from sampler.errors import DataError, DataProblem, SettingsError
 
@@ -45,6 +45,10 @@ class Times:
                 found = read_periods([str(int(each)) for each in numbers])  # 20240131
                 if found is not None:
                     return cls(*found)
+            if column.type == "date" and column.zone:
+                local = {each: in_zone(each, column.zone) for each in np.unique(numbers).tolist()}
+                if all(len(each) == len("2026-01-31") for each in local.values()):  # midnights there are days
+                    numbers = np.array([text_to_days(local[each]) for each in numbers.tolist()])
             return cls(numbers, DATE if column.type == "date" else NUMBER)
         cells = [None if cell is None else str(cell).strip() for cell in column.cells or []]
         if missing := [row for row, cell in enumerate(cells) if not cell]:
@@ -125,34 +129,23 @@ class Step:
             For times in no equal steps, and a step that they don't have.
 
         """
-        values = times.values
-        origin = float(values.min())
-        candidates: list[Step] = []
-        if times.form != NUMBER:
-            days = _days(values)
-            months = days.astype("datetime64[M]")
-            in_month = (days - months.astype("datetime64[D]")).astype(int)
-            last = (months + 1).astype("datetime64[D]") - days == np.timedelta64(1, "D")
-            by_month = np.unique(in_month, return_counts=True)[1].max() >= MULTIPLES * len(values)
-            at_end = bool(last.mean() >= MULTIPLES and not by_month)
-            if asked in MONTHS or ((by_month or at_end) and len(np.unique(months)) > 1):
-                sizes = [MONTHS[asked]] if asked in MONTHS else [12, 6, 4, 3, 2, 1]
-                loose = not by_month and not at_end
-                candidates += [cls("month", size, origin, times.form, at_end, loose) for size in sizes]
-            weekend = np.is_busday(days).mean() < 1
-            spread = values.max() - origin >= 14 and np.all(values == np.floor(values))
-            if asked == "business day" or (asked == "auto" and not weekend and spread):
-                candidates.append(cls("business day", 1, origin, times.form))
-        if asked in DAYS and times.form != NUMBER:
-            candidates = [cls("day", DAYS[asked], origin, times.form)]
-        gaps = cls("", 1.0, 0.0, times.form).differences(values, series)
-        if asked == "auto" and len(gaps):
-            sizes_, counts = np.unique(np.round(gaps, 9), return_counts=True)
-            likely = {*sizes_[np.argsort(-counts, kind="stable")[:TRIED]].tolist(), float(sizes_[0])}
-            unit = "number" if times.form == NUMBER else "day"
+        values, form = times.values, times.form
+        gaps = cls("", 1.0, 0.0, form).differences(values, series)
+        if not len(gaps):
+            raise SettingsError(
+                "no series has two times: name the columns of series (series=), or give earlier rows",
+                field="series",
+                code="not_accepted",
+            )
+        candidates = [] if form == NUMBER else cls._of_calendar(times, asked)
+        if asked == "auto":
+            sizes, counts = np.unique(np.round(gaps, 9), return_counts=True)
+            likely = {*sizes[np.argsort(-counts, kind="stable")[:TRIED]].tolist(), float(sizes[0])}
+            unit = "number" if form == NUMBER else "day"
             if unit == "day":
                 likely = {max(round(each * MILLISECONDS), 1) / MILLISECONDS for each in likely}
-            candidates += [cls(unit, size, origin, times.form) for size in sorted(likely, reverse=True)]
+            origin = float(values.min())
+            candidates += [cls(unit, size, origin, form) for size in sorted(likely, reverse=True)]
         for step in candidates:
             steps = step.differences(step.exact(values), series)
             fits = np.abs(steps - np.round(steps)) < max(WHOLE, 1e-6 / step.size)
@@ -167,6 +160,27 @@ class Step:
                 "the outcomes by day, week or month before"
             )
         raise SettingsError(message, field="time" if asked == "auto" else "step", code="not_accepted")
+
+    @classmethod
+    def _of_calendar(cls, times: Times, asked: str) -> list[Step]:
+        """List steps of months and of business days that dates may be in, or that which is asked for."""
+        values, form, origin = times.values, times.form, float(times.values.min())
+        if asked in DAYS:
+            return [cls("day", DAYS[asked], origin, form)]
+        days = _days(values)
+        months = days.astype("datetime64[M]")
+        last = (months + 1).astype("datetime64[D]") - days == np.timedelta64(1, "D")
+        by_month = np.unique(_day_in_month(days), return_counts=True)[1].max() >= MULTIPLES * len(values)
+        at_end = bool(last.mean() >= MULTIPLES and not by_month)
+        found = []
+        if asked in MONTHS:
+            found = [cls("month", MONTHS[asked], origin, form, at_end, not (by_month or at_end))]
+        elif (by_month or at_end) and asked == "auto" and len(np.unique(months)) > 1:
+            found = [cls("month", size, origin, form, at_end) for size in (12, 6, 4, 3, 2, 1)]
+        on_weekdays = bool(np.is_busday(days).all() and np.ptp(values) >= 14 and np.all(values % 1 == 0))
+        if asked == "business day" or (asked == "auto" and on_weekdays):
+            found.append(cls("business day", 1, origin, form))
+        return found
 
     def differences(self, exact: Floats, series: Longs) -> Floats:
         """Return the differences above 0 of successive times of each series."""

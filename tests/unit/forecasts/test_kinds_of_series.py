@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sampler import fit
+from sampler import DataWarning, fit
 from tests.support.forecasts import SHORT, rows_of, shops
 
 
@@ -83,3 +83,27 @@ def test_a_series_with_zeros_has_members_without_the_logarithm():
     assert forecast.series == {"s": ["both", "up"]}
     assert np.isfinite(forecast.paths).all()
     assert np.mean(forecast.paths[:, 0] < 0) > 0.2
+
+
+def test_a_member_that_no_chain_can_draw_is_left_out():
+    """Beyond all bounds of growth a member is left out with a warning, and the others forecast."""
+    y = np.exp(np.exp(np.arange(80) / 20))
+    with pytest.warns(DataWarning, match="the member last, identity is left out: the chain left the grid"):
+        sales = fit({"t": np.arange(80)}, y, time="t", horizon=4, progress=False)
+    assert "last, log" in sales.members
+    assert np.all(sales.forecast().upper[0] > y[-1])
+
+
+@pytest.mark.parametrize("season", [1, 4])
+@pytest.mark.parametrize(
+    "y",
+    [5 + np.arange(60.0), 100 * 1.02 ** np.arange(60), np.full(60, 3.0)],
+    ids=["a line", "growth", "a constant"],
+)
+def test_series_without_noise_go_on_as_they_did(y, season):
+    """A line, equal growth and a constant are forecast in narrow intervals, near what must come."""
+    sales = fit({"t": np.arange(56)}, y[:56], time="t", horizon=4, season=season, **SHORT)
+    forecast = sales.forecast()
+    assert np.all(np.abs(forecast.median[0] / y[56:] - 1) < 0.06)
+    assert np.all((forecast.lower[0] > 0.8 * y[56:]) & (forecast.upper[0] < 1.2 * y[56:]))
+    assert np.all((forecast.lower[0] < y[56:] + 1e-3) & (y[56:] < forecast.upper[0] + 1e-2))

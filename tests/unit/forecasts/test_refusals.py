@@ -42,6 +42,16 @@ def words(table, y):
     return table | {"month": ["soon"] * len(y)}, y
 
 
+def one_time(table, y):
+    """Give each row a series of its own."""
+    return table | {"shop": [f"s{row}" for row in range(len(y))]}, y
+
+
+def large(table, y):
+    """Give outcomes that no calculation survives."""
+    return table, [1e200, *y[1:]]
+
+
 def without_series(table, y):
     """Leave a row without a series."""
     return table | {"shop": [None, *table["shop"][1:]]}, y
@@ -60,6 +70,9 @@ CASES = {
     "no time": (None, {"time": None}, SettingsError, "time is needed"),
     "step": (None, {"step": "week"}, SettingsError, "not in steps of a week: leave step out"),
     "name": (None, {"time": "moth"}, SettingsError, "time names 'moth'.*did you mean month"),
+    "one time": (one_time, {}, SettingsError, "no series has two times: name the columns of series"),
+    "no season": (None, {"difference": "season", "season": 1}, SettingsError, "leave difference out"),
+    "large": (large, {}, DataError, "reach 1e.200.* rescale it"),
     "twice": (None, {"known": ["shop"]}, SettingsError, "'shop' can be one of time, series and known"),
     "seasons": (None, {"season": [7, 12, 365]}, SettingsError, "season takes one or two"),
     "new rows": (None, {"new_rows": {"later": "month"}}, SettingsError, "next steps.* leave out new_rows"),
@@ -124,6 +137,6 @@ def test_observed_rows_are_refused(forecaster, plan):
             for name in ("month", "shop", "promo")}  # fmt: skip
     answer = again.observe(new).forecast(rows)
     assert answer.series == {"shop": ["s0", "s1", "s2"]}
-    assert "shop s7 is new and has 1 outcomes, and needs 4: observe more" in answer.warnings[0]
+    assert "shop s7 is new and has 1 outcome, and needs 4: observe more" in answer.warnings[0]
     with pytest.raises(DataError, match="s7 is new"):
         again.forecast(rows, series=["s7"])

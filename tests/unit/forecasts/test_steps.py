@@ -1,6 +1,7 @@
 """Times in equal steps are found whatever they are, and written as the column has them."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sampler import SettingsError
@@ -15,6 +16,9 @@ def days(unit, count=40, every=1, first="2019-11-04"):
 
 WORKDAYS = days("D", 60)[np.is_busday(days("D", 60))]
 LAST_DAYS = (days("M", 30) + 1).astype("datetime64[D]") - 1
+ZONED = (
+    pd.date_range("2024-03-11", periods=40, tz="Europe/Berlin").to_series().reset_index(drop=True)
+)  # over a change of the clock
 COLUMNS = {  # times, the step in words, its first season, the time after the last
     "days": (days("D"), "a day", 7, "2019-12-14"),
     "weeks": (days("D", every=7), "a week", 52, "2020-08-10"),
@@ -25,6 +29,7 @@ COLUMNS = {  # times, the step in words, its first season, the time after the la
     "last days of months": (LAST_DAYS, "a month", 12, "2022-05-31"),
     "quarters": ([f"{2015 + k // 4} Q{1 + k % 4}" for k in range(30)], "a quarter", 4, "2022 Q3"),
     "years as dates": (days("Y", 30).astype("datetime64[D]"), "a year", 1, "2049-01-01"),
+    "days of a zone": (ZONED, "a day", 7, "2024-04-20"),
     "years": (np.arange(1990, 2020), "1", 1, 2020),
     "days as numbers": ([20240226, 20240227, 20240228, 20240229, 20240301, 20240302], "a day", 7, "20240303"),
     "ISO weeks": ([f"2020-W{k:02}" for k in range(40, 54)], "a week", 52, "2021-W01"),
@@ -39,7 +44,7 @@ def test_a_step_is_found(name):
     """The step, its season and the next time; three gaps change nothing."""
     column, words, season, following = COLUMNS[name]
     for kept in (np.arange(len(column)), np.delete(np.arange(len(column)), [2, 3, len(column) // 2])):
-        cells = np.asarray(column)[kept] if isinstance(column, np.ndarray) else [column[k] for k in kept]
+        cells = [column[k] for k in kept] if isinstance(column, list) else column[kept]
         times = Times.read(read_column(cells, "t"))
         step = Step.find(times, np.zeros(len(kept), np.int64), "auto")
         assert step.in_words == words
