@@ -47,6 +47,7 @@ too; without it, the rows are those of the model's dataset.
 \b
 Examples
   bartserve effects weights --by age
+  bartserve effects weights --by age=40,60 --by sex
   bartserve effects weights new.csv --of treated --output effects.csv
   bartserve effects weights --arm high --against low
   bartserve effects wages --arm 16 --against 12
@@ -191,7 +192,13 @@ def _write_table(found: Any, output: Path | None, errors: Console, *, as_json: b
 def effects(
     model: ModelName,
     rows: Annotated[Path | None, typer.Argument(metavar="ROWS", help="A file with the rows.")] = None,
-    by: Annotated[str | None, typer.Option(help="A feature by which averages are given too.")] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN[=A,B]",
+            help="A feature by which averages are given too, or its cut points; of two, both.",
+        ),
+    ] = None,
     of: Annotated[
         Literal["all", "treated", "untreated"], typer.Option(help="Which of the rows count.")
     ] = "all",
@@ -209,7 +216,9 @@ def effects(
     errors = make_console(stderr=True)
     table = None if rows is None else table_of(rows)
     with asking(url, data_dir, errors.print) as client:
-        answer = client.effects(model, table, of=of, by=by, level=level, arm=arm, against=against)
+        answer = client.effects(
+            model, table, of=of, by=_cut_points(by), level=level, arm=arm, against=against
+        )
     if as_json:
         print_json(answer)
         return
@@ -228,6 +237,23 @@ def effects(
         _show_effects(answer)
     else:
         _write_effects(answer, sys.stdout)
+
+
+def _cut_points(by: list[str] | None) -> dict[str, list[float] | None] | str | None:
+    """Parse features with their cut points; raise BadParameter."""
+    if not by:
+        return None
+    if len(by) == 1 and "=" not in by[0]:
+        return by[0]
+    found: dict[str, list[float] | None] = {}
+    for text in by:
+        name, _, cuts = text.partition("=")
+        try:
+            found[name] = [float(each) for each in cuts.split(",")] if cuts else None
+        except ValueError:
+            message = f"{text!r} is not a feature and its cut points, such as age=40,60."
+            raise typer.BadParameter(message, param_hint="--by") from None
+    return found
 
 
 def _averages(answer: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

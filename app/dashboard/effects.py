@@ -64,14 +64,14 @@ class Effects:
         self, predictor: Predictor, owner: str, model_id: str, version: str, asked: EffectsBody
     ) -> ExplainedEffects:
         """Compute the effects of a model's treatment; raises as the service."""
-        key = ("treatment", owner, model_id, version, asked.by or "", *_ends(asked))
+        key = ("treatment", owner, model_id, version, str(asked.by or ""), *_ends(asked))
         return self._once(key, lambda: explain(predictor, owner, model_id, asked))
 
     def effect_along(
         self, predictor: Predictor, owner: str, model_id: str, version: str, asked: EffectsBody
     ) -> ExplainedDependence:
         """Compute the effect of the model's treatment along a feature; raises as the service."""
-        feature, arm, against = asked.by or "", asked.arm, asked.against
+        feature, arm, against = str(asked.by or ""), asked.arm, asked.against
 
         def of(draws: int | None) -> ExplainedDependence:
             question = DependenceBody(features=[feature], draws=draws, of="effect", arm=arm, against=against)

@@ -11,7 +11,7 @@ from sampler.data.encode import Coded
 from sampler.data.treatment.support import SUPPORT
 from sampler.engines import load_code
 from sampler.posterior.explanations.effect_checks import support_of
-from sampler.posterior.explanations.treatment_effects import EffectsRequest, treatment_effects
+from sampler.posterior.explanations.treatment_effects import By, EffectsRequest, treatment_effects
 from sampler.posterior.laws.law import Law
 from sampler.posterior.refusals import check
 from sampler.posterior.results.treatment_effects import TreatmentEffects
@@ -38,7 +38,7 @@ class TreatedPosterior:
         X: Any = None,
         *,
         of: str = "all",
-        by: str | None = None,
+        by: By | None = None,
         level: float = 0.9,
         num_draws: int | None = None,
         arm: str | float | None = None,
@@ -54,7 +54,8 @@ class TreatedPosterior:
         of
             Which of the rows count: "all", "treated" (those in `arm`) or "untreated" (those in `against`).
         by
-            A feature by which averages are given too: by its levels, or a number or date by quarters.
+            A feature by which averages are given too: by its levels, or a number or date by quarters; two
+            of them; or cut points of a feature, ``{"age": [40, 60]}``, with None for a second one without.
         level
             Probability of the intervals.
         num_draws

@@ -40,8 +40,10 @@ class EffectsBody(StrictBody, Question):
     )
 
     of: Literal["all", "treated", "untreated"] = Field(default="all", description="Which of the rows count.")
-    by: str | None = Field(
-        default=None, description="A feature by whose levels, or quarters, averages are given too."
+    by: str | list[str] | dict[str, list[float] | None] | None = Field(
+        default=None,
+        description="A feature by whose levels, or quarters, averages are given too; two of them; or the cut "
+        'points of features, {"age": [40, 60]}, with null for one without.',
     )
     arm: str | float | None = Field(
         default=None,

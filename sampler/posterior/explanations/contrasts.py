@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from sampler.array_types import Codes, Floats
 from sampler.data.binning import MISSING
 from sampler.data.encode import Coded, numbers
-from sampler.data.scalars import as_text
+from sampler.data.scalars import as_text, number_to_text
 from sampler.data.schema import OF_LEVELS
 from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.core.intervals import equal_tailed, middle_of
@@ -27,7 +28,7 @@ MAX_CELLS = 1 << 21  # draws times rows of a block: 16 MB for each of a few arra
 FEWEST_ALIKE = 10  # fewest training rows with a setting for which others can be compared with them
 NEAR = 0.1  # a number is near a setting if at most this share of the cut points lies between
 USUAL_SHARE = 0.05  # share of rows that are unlike the others by chance
-MOST_GROUPS = 50
+MOST_GROUPS, MOST_COLUMNS = 50, 2
 
 
 @dataclass(frozen=True)
@@ -273,6 +274,66 @@ def groups_by(header: Header, coded: Coded, by: str) -> dict[str, NDArray[np.boo
         name = "missing" if by not in coded.unseen else "missing or new"
         groups[name if name not in groups else "without a value"] = rest
     return groups
+
+
+def groups_of(
+    header: Header, coded: Coded, by: str | Sequence[str] | Mapping[str, Sequence[float] | None]
+) -> dict[str, NDArray[np.bool_]]:
+    """Divide rows by one column as `groups_by`, by two, or by a feature's cut points.
+
+    A row at a cut point is below it, as it is in the trees: between two values of the fit it is exact.
+
+    Raises SettingsError as `groups_by`, and for other numbers of columns and cut points that don't rise.
+    """
+    if isinstance(by, str):
+        return groups_by(header, coded, by)
+    asked = dict(by) if isinstance(by, Mapping) else dict.fromkeys(by) if isinstance(by, list | tuple) else {}
+    if not 1 <= len(asked) <= MOST_COLUMNS or not all(isinstance(name, str) for name in asked):
+        message = f"by: name one column, or {MOST_COLUMNS}, as text, a list or cut points by name, not {by!r}"
+        raise SettingsError(message, field="by", code="not_accepted")
+    each = [
+        groups_by(header, coded, name) if cuts is None else _between(header, coded, name, cuts)
+        for name, cuts in asked.items()
+    ]
+    if len(each) == 1:
+        return each[0]
+    first, second = asked
+    crossed = {
+        f"{first} {one}, {second} {other}": rows & others
+        for one, rows in each[0].items()
+        for other, others in each[1].items()
+        if (rows & others).any()
+    }
+    if len(crossed) > MOST_GROUPS:
+        message = f"by: {first} and {second} make {len(crossed)} groups, more than {MOST_GROUPS}"
+        raise SettingsError(message, field="by", code="too_large")
+    return crossed
+
+
+def _between(header: Header, coded: Coded, name: str, cuts: Sequence[float]) -> dict[str, NDArray[np.bool_]]:
+    """Divide rows by the cut points of a feature of numbers."""
+    columns = header.schema.columns
+    if name not in (names := [column.name for column in columns]):
+        raise unknown_feature("by", name, names)
+    points = [*cuts] if isinstance(cuts, list | tuple) else []
+    numbers_only = all(isinstance(each, int | float) and math.isfinite(each) for each in points)
+    rising = numbers_only and all(low < high for low, high in pairwise(points))
+    kind = columns[names.index(name)].kind
+    if kind != "number" or not rising or not 0 < len(points) < MOST_GROUPS:
+        message = (
+            f"by: cut points are of a feature of numbers and rise, at most {MOST_GROUPS - 1}, such as "
+            f"[40, 60], not {cuts!r} of {name!r}"
+        )
+        raise SettingsError(message, field="by", code="not_accepted")
+    (position,) = (i for i, (j, _) in enumerate(header.schema.coded) if j == names.index(name))
+    own = coded.codes[position]
+    part = np.searchsorted(header.grid.encode(position, np.array(points, float)), own)
+    texts = [number_to_text(point) for point in points]
+    labels = [f"up to {texts[0]}", *(f"above {low}, up to {high}" for low, high in pairwise(texts))]
+    groups = {
+        label: (part == k) & (own != MISSING) for k, label in enumerate([*labels, f"above {texts[-1]}"])
+    }
+    return groups | ({"missing": own == MISSING} if (own == MISSING).any() else {})
 
 
 def _groups_by_feature(

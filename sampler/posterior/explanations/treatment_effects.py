@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from sampler.data.treatment.design import ROLE, TWO, EffectDesign
 from sampler.errors import DataError, SettingsError
 from sampler.posterior.assessment.diagnostics import evenly_spaced
 from sampler.posterior.core.intervals import Request, equal_tailed
-from sampler.posterior.explanations.contrasts import MAX_CELLS, Averages, groups_by
+from sampler.posterior.explanations.contrasts import MAX_CELLS, Averages, groups_of
 from sampler.posterior.explanations.effect_checks import (
     balance_of,
     balance_of_doses,
@@ -39,6 +39,7 @@ from sampler.posterior.results.treatment_effects import (
 )
 from sampler.posterior.verdict.effects import MOST_ROWS, EffectsUse, judge_average
 
+By = str | Sequence[str] | Mapping[str, Sequence[float] | None]
 OF = ("all", "treated", "untreated")
 ALL = ""  # part of all rows, see `Averages`
 
@@ -48,13 +49,13 @@ class EffectsRequest:
     """Request for effects: the rows that count, what groups them, the intervals' level, what is compared."""
 
     of: Literal["all", "treated", "untreated"]
-    by: str | None
+    by: By | None
     level: float
     compared: Compared
 
     @classmethod
     def check(
-        cls, of: Any, by: str | None, level: float, design: EffectDesign | None, arm: Any, against: Any
+        cls, of: Any, by: By | None, level: float, design: EffectDesign | None, arm: Any, against: Any
     ) -> EffectsRequest:
         """Check what is asked of a model with such a treatment; raises SettingsError."""
         if of not in OF:
@@ -118,7 +119,7 @@ def treatment_effects(
         parts |= {} if unsupported is None else {"supported": ~unsupported}
         if request.of == "all":
             parts |= {"treated": treated, "untreated": others}
-    groups = {} if request.by is None else groups_by(header, coded, request.by)
+    groups = {} if request.by is None else groups_of(header, coded, request.by)
     positive = np.empty(coded.num_rows)
 
     def values(some: slice) -> Floats:

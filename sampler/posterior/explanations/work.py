@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from math import ceil
+from collections.abc import Iterable
+from math import ceil, prod
 
 import numpy as np
 
@@ -81,12 +82,14 @@ def contrast_work(law: Law, draws: int, rows: int) -> float:
     return reading(law, rows) + 2 * rows * (of_row(law, draws) + of_figures(law, draws))
 
 
-def effects_work(law: Law, draws: int, rows: int, *, by: str | None = None) -> float:
+def effects_work(law: Law, draws: int, rows: int, *, by: str | Iterable[str] | None = None) -> float:
     """Estimate the work of effects: each row in two arms, for averages, for the tree and by further arm."""
     arms = max(2, len(law.draws.header.arms))
     alone = law.adds_effect and law.effects is not None and law.effects.design.kind == "bcf"
     further = 0 if alone else 4 + 2 * (arms - 1) * (arms > 2)  # evaluations that need propensities too
-    groups = sum(len(each.levels) or QUARTERS for each in law.schema.columns if each.name == by)
+    named = {by} if isinstance(by, str) else {*(by or ())}
+    groups = prod(len(each.levels) or QUARTERS for each in law.schema.columns if each.name in named)
+    groups = groups if named else 0
     of_rows = rows * (EFFECT_ROW + (arms - 1 + further) * law.row_work)
     return EFFECTS + TWO_GROUPS * groups**2 + of_rows + arms * contrast_work(law, draws, rows)
 

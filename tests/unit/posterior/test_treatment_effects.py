@@ -189,6 +189,27 @@ def test_a_feature_without_a_name_may_modify_the_effect():
     assert named.constants == unnamed.constants
 
 
+def test_groups_by_cut_points_and_by_two_columns():
+    """Rows are divided at points of a number, by two columns, and by both; wrong ones are refused by name."""
+    table, _ = rows()
+    a, north = table["a"].round(1), np.array(table["site"]) == "north"
+    posterior = fit(features(table) | {"a": a}, rows()[1], treatment=table["treatment"], **SHORT)
+    whole = posterior.effects()
+    parts = {"up to 0": a <= 0, "above 0, up to 1": (a > 0) & (a <= 1), "above 1": a > 1}
+    cut = posterior.effects(by={"a": [0, 1]}).groups
+    assert {name: each.rows for name, each in cut.items()} == {k: own.sum() for k, own in parts.items()}
+    for name, own in parts.items():
+        assert cut[name].mean == pytest.approx(whole.mean[own].mean())
+    crossed = posterior.effects(by={"a": [0, 1], "site": None})
+    assert crossed.groups["a up to 0, site north"].mean == pytest.approx(whole.mean[(a <= 0) & north].mean())
+    assert sum(each.rows for each in crossed.groups.values()) == NUM_ROWS
+    assert len(posterior.effects(by=["site", "a"]).groups) == 8
+    assert posterior.effects(by=["site"]).groups == posterior.effects(by="site").groups
+    for by in ({"a": [1, 0]}, {"a": []}, {"site": [1]}, {"c": [1]}, ["a", "b", "site"], [], 7, {"a": ["x"]}):
+        with pytest.raises(SettingsError, match=r"by:|no feature"):
+            posterior.effects(by=by)
+
+
 def of_categories(values, categories):
     pd = pytest.importorskip("pandas")
     return pd.Series(pd.Categorical(values, categories=categories))

@@ -53,6 +53,9 @@ def test_a_treatment_goes_all_the_way(client, settings, tmp_path):
         for arm in (1, 0)
     ]
     every = client.post(f"{path}/effects", json={"columns": columns}).json()
+    cut = client.post(f"{path}/effects", json={"by": {"a": [0.0], "site": None}, "columns": columns}).json()
+    assert {*cut["groups"]} == {"a above 0, site n", "a up to 0, site s"}
+    problem(client.post(f"{path}/effects", json={"by": {"site": [1]}, "columns": columns}), 422)
     assert answer["use"] == own.use
     assert answer["unsupported"] == own.unsupported.tolist()
     assert answer["average"]["mcse"] == own.average.mcse
