@@ -58,6 +58,14 @@ class Forecast(Answer):
         What is known of how often the intervals hold, in words.
     warnings
         Sentences about series that are left out, or unusual.
+    target, time_name
+        Names of the outcome and of the column of times.
+    static
+        Columns that don't change within a series, a value for each.
+    behind
+        How many steps before the newest time each series ends.
+    calibration, claim_of
+        The rehearsals, and when they were.
 
     """
 
@@ -75,6 +83,7 @@ class Forecast(Answer):
     target: str
     time_name: str
     static: Mapping[str, Sequence[Any]]
+    behind: Sequence[int]
     calibration: Calibration
     claim_of: Mapping[str, Any]
 
@@ -105,7 +114,8 @@ class Forecast(Answer):
         Parameters
         ----------
         steps
-            First and last step, such as a lead time ``(1, 6)``, or the last; None for all.
+            First and last step, such as a lead time ``(1, 6)``, or the last; None for all. They count from
+            the newest end of the series of a set.
         by
             Columns whose equal values make a set: of series, or others that don't change within one; None
             makes one set of all series.
@@ -125,14 +135,6 @@ class Forecast(Answer):
             For steps that are not forecast, and columns that aren't known of series.
 
         """
-        horizon = self.median.shape[1]
-        first, last = (1, horizon) if steps is None else (1, steps) if isinstance(steps, int) else steps
-        if not 1 <= first <= last <= horizon:
-            raise SettingsError(
-                f"steps must be from 1 to {horizon}, the horizon, not {first} to {last}",
-                field="steps",
-                code="out_of_range",
-            )
         interval = self.interval if interval is None else interval_named(interval, self.calibration)
         level = check_level(self.level if level is None else level)
         names = [by] if isinstance(by, str) else list(by or [])
@@ -148,11 +150,23 @@ class Forecast(Answer):
         sets: dict[tuple[Any, ...], list[int]] = {}
         for row in range(len(self.paths[0])):
             sets.setdefault(tuple(known[name][row] for name in names), []).append(row)
-        sums = self.paths[:, :, first - 1 : last].sum(axis=2)
+        ends = [[self.behind[row] for row in rows] for rows in sets.values()]
+        apart = max(max(each) - min(each) for each in ends)
+        horizon = self.median.shape[1]
+        first, last = (
+            (1, horizon - apart) if steps is None else (1, steps) if isinstance(steps, int) else steps
+        )
+        if not 1 <= first <= last <= horizon:
+            raise SettingsError(
+                f"steps must be from 1 to {horizon}, the horizon, not {first} to {last}",
+                field="steps",
+                code="out_of_range",
+            )
         figures, claims = [], []
         for rows in sets.values():
             kind = TOTALS if len(rows) == 1 else ALL
-            figures.append(interval_of(sums[:, rows].sum(axis=1), self.calibration, kind, level, interval))
+            sums = self._sums(rows, first, last)
+            figures.append(interval_of(sums, self.calibration, kind, level, interval))
             claims.append(kind)
         median, lower, upper = np.array(figures).T
         said = self.calibration.claim(max(claims, key=claims.count), level, **self.claim_of)
@@ -168,6 +182,21 @@ class Forecast(Answer):
             said if interval == CALIBRATED else "Intervals are those of the paths.",
             self.target,
         )
+
+    def _sums(self, rows: Sequence[int], first: int, last: int) -> Floats:
+        """Sum paths of series over the same times: steps count from the newest end of theirs."""
+        ahead = [self.behind[row] - min(self.behind[each] for each in rows) for row in rows]
+        if last + max(ahead) > self.median.shape[1]:
+            row = rows[int(np.argmax(ahead))]
+            name = ", ".join(f"{column} {values[row]}" for column, values in self.series.items())
+            raise SettingsError(
+                f"{name} ends {max(ahead)} steps before others, so step {last} of these is beyond its "
+                f"horizon: steps up to {self.median.shape[1] - max(ahead)}, or forecast without it (series=)",
+                field="steps",
+                code="out_of_range",
+            )
+        each = (self.paths[:, row, first - 1 + by : last + by] for row, by in zip(rows, ahead, strict=True))
+        return np.asarray(sum(own.sum(axis=1) for own in each))
 
     def __str__(self) -> str:
         count, horizon = self.median.shape

@@ -145,6 +145,7 @@ class Forecaster:
             history.target,
             history.asked.time,
             {name: [values[each] for each in chosen.tolist()] for name, values in history.static.items()},
+            (history.last.max() - start.last).tolist(),
             self.calibration,
             self._of_claim,
         )

@@ -64,10 +64,6 @@ class Start:
     series: Longs
     last: Longs
 
-    def part(self, rows: slice) -> Start:
-        """Select some."""
-        return Start(self.series[rows], self.last[rows])
-
 
 def sample_paths(
     slots: Sequence[Sequence[int]],

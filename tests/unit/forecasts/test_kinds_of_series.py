@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sampler import DataWarning, fit
+from sampler import DataWarning, SettingsError, fit
 from tests.support.forecasts import SHORT, rows_of, shops
 
 
@@ -19,6 +19,13 @@ def test_gaps_are_missing_or_zero():
     assert np.isfinite(answer.paths).all()
     assert answer.flags == [[], ["ends_early"]]
     assert [times[0] for times in answer.time] == ["2022-05", "2022-03"]
+    total = answer.total(1, interval="predictive")  # of May: the third step of the series that ends early
+    assert total.median == np.median(answer.paths[:, 0, 0] + answer.paths[:, 1, 2])
+    with pytest.raises(
+        SettingsError, match=r"shop s1 ends 2 steps before others.*steps up to 1, or forecast without"
+    ):
+        answer.total(2)
+    assert answer.total().steps == (1, 1)
     zero = fit(rows, own, **arguments, gaps="zero", **SHORT)
     assert zero.history.y[0, [12, 13, 30]].tolist() == [0, 0, 0]
     assert np.isnan(zero.history.y[1, -2:]).all()
