@@ -55,6 +55,13 @@ class Situation:
         return bool(self.use.get("predictions") != "not_yet")
 
     @property
+    def effects_lack(self) -> str | None:
+        """Words on effects of a treatment that aren't usable yet; None where nothing is lacking."""
+        effects = self.use.get("effects") or {}
+        named = {"average": "effects aren't yet", "rows": "of effects only averages are"}
+        return next((words for part, words in named.items() if effects.get(part) == "not_yet"), None)
+
+    @property
     def is_calibrated(self) -> bool:
         """Whether intervals are made to hold."""
         return self.model.calibration is not None or self.use.get("intervals") == "made_to_hold"
@@ -70,6 +77,8 @@ def standing(of: Situation) -> tuple[str, str]:
     if not of.agrees:
         return "not_converged", "Not usable yet: the chains disagree"
     colour, told = _of_intervals(of)
+    if (lacking := of.effects_lack) is not None:
+        colour, told = "not_converged" if colour == "not_converged" else "approximate", f"{told}; {lacking}"
     return colour, f"Predictions are usable{told}"
 
 
@@ -178,6 +187,7 @@ STEPS: tuple[
     (lambda of: of.model.withheld, _withheld),
     (lambda of: of.model.outcomes == "no_longer_hold", _outdated),
     (lambda of: not of.agrees, _disagreeing),
+    (lambda of: of.effects_lack and isinstance(of.continuation, ExtensionView), _disagreeing),
     (lambda of: of.model.settings.get("treatment"), _of_treatment),
     (lambda of: of.model.holdout is None and _is_unchecked(of), _unchecked),
     (lambda of: of.sides and _is_unchecked(of), _erring),

@@ -111,6 +111,22 @@ def test_the_box_has_its_colour_and_leads_on(name, of, colour, heading, label):
     assert ("No. Fit fewer trees." in step.text) == (name == "apart for good")
 
 
+@pytest.mark.parametrize(
+    ("average", "rows", "colour", "told"),
+    [
+        ("usable", "roughly", "converged", ""),
+        ("usable", "not_yet", "approximate", "; of effects only averages are"),
+        ("not_yet", "not_yet", "approximate", "; effects aren't yet"),
+    ],
+)
+def test_the_box_says_what_of_effects_is_usable(average, rows, colour, told):
+    """Effects that aren't usable yet are in the first line, and more draws are the next step."""
+    of = situation(held_out(0.9), continuation=PLAN, settings={"treatment": "z"})
+    of.use["effects"] = {"average": average, "rows": rows}
+    assert standing(of) == (colour, f"Predictions are usable, and so are their intervals{told}")
+    assert ("until" in (next_step(of).fields or {})) == bool(told)
+
+
 @pytest.mark.parametrize(("state", "label"), [("running", None), ("failed", "Retry"), ("cancelled", "Retry")])
 def test_a_fit_that_has_not_ended_well_is_retried(state, label):
     """One that still runs has no step; the others have the one that continues them."""
