@@ -183,7 +183,8 @@ class Forecaster:
         for name in (history.asked.time, *history.asked.series, history.target, *features):
             if name not in table.names:
                 raise DataError([DataProblem(name, None, "the column is missing, which the fit had")])
-        rows = read_panel(table, table.column(history.target), history.asked, history.step, features)
+        outcome = table.column(history.target)
+        rows = read_panel(table, outcome, history.asked, history.step, features, levels_of=history.levels)
         if history.asked.gaps == "zero":
             self.history = history.with_rows(rows).with_zeros()
         else:
@@ -310,7 +311,7 @@ class Forecaster:
         table = read_rows(plan)
         for name in (history.asked.time, *history.asked.series, *names):
             named_column(table, "plan", name)
-        rows = read_panel(table, None, history.asked, history.step, names)
+        rows = read_panel(table, None, history.asked, history.step, names, levels_of=history.levels)
         series_of = {key: number for number, key in enumerate(history.keys)}
         width = int(start.last.max()) + 1 + self.horizon
         series = np.array([series_of.get(key, -1) for key in rows.keys], np.int64)

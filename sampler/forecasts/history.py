@@ -156,7 +156,7 @@ class History:
                         )
                     ]
                 )
-        levels = {
+        levels = dict(self.levels) | {
             each: tuple(dict.fromkeys([*self.levels.get(each, ()), *own]))
             for each, own in rows.levels.items()
         }
@@ -168,10 +168,10 @@ class History:
                 own = position[np.where(np.isnan(read), -1, read).astype(int)]
             known[each] = placed(self.known[each] if self.known else np.zeros((0, 0)), own)
         first_row = {key: row for row, key in reversed([*enumerate(rows.keys)])}
+        there = {key: number for number, key in enumerate(self.keys)}
         static = {
             each: tuple(
-                self.static[each][self.keys.index(key)] if key in self.keys else values[first_row[key]]
-                for key in keys
+                self.static[each][there[key]] if key in there else values[first_row[key]] for key in keys
             )
             for each, values in rows.static.items()
         }
@@ -295,8 +295,13 @@ def read_panel(
     step: Step,
     features: Sequence[str],
     times: Times | None = None,
+    levels_of: Mapping[str, Any] | None = None,
 ) -> PanelRows:
-    """Read rows with columns of time, series and features; without an outcome those of a plan."""
+    """Read rows with columns of time, series and features; without an outcome those of a plan.
+
+    Of columns known ahead those of `levels_of` are categories; for None those of text are. Raises DataError
+    for cells that can't be read, and times between two steps.
+    """
     times = Times.read(table.column(asked.time)) if times is None else times
     if (times.form == "number") != (step.form == "number"):
         raise DataError(
@@ -327,8 +332,13 @@ def read_panel(
                 (None if at < 0 else labels.names[at]) if numbers is None else float(numbers[row])
                 for row, at in enumerate(labels.index.tolist())
             ]
-        elif column.numbers is not None:
-            known[name] = column.numbers
+        elif (column.numbers is not None) if levels_of is None else (name not in levels_of):
+            read_numbers = column.numbers
+            known[name] = (
+                to_floats(column, "number", problems, read_text=True)
+                if read_numbers is None
+                else read_numbers
+            )
         else:
             labels = to_labels(column, problems)
             known[name] = np.where(labels.index < 0, np.nan, labels.index.astype(np.float64))
@@ -355,14 +365,18 @@ def _keys(table: Table, names: Sequence[str]) -> tuple[list[SeriesKey], tuple[bo
 
 
 def _order(key: SeriesKey, numeric: tuple[bool, ...]) -> tuple[Any, ...]:
-    return tuple(float(each) if number else each for each, number in zip(key, numeric, strict=True))
+    """Return a key by which series are sorted: numbers by their size, before text."""
+    plain = [_plain(each, number=number) for each, number in zip(key, numeric, strict=True)]
+    return tuple((isinstance(each, str), each) for each in plain)
 
 
 def _plain(text: str, *, number: bool) -> Any:
-    if not number:
+    """Return the value of a column of series as it was: of one of numbers what can be read as such."""
+    try:
+        value = float(text) if number else 0.0
+    except ValueError:
         return text
-    value = float(text)
-    return int(value) if value == int(value) else value
+    return text if not number else int(value) if value.is_integer() else value
 
 
 def _are_counts(present: Floats) -> bool:

@@ -232,7 +232,7 @@ def members_of(history: History) -> list[Member]:
     """List what is learnt of a history: counts with many zeros by themselves, else up to six members."""
     season = (history.asked.season or history.step.seasons)[0]
     lags = LAGS_OF_DAYS if season == 7 else LAGS
-    if history.are_counts:
+    if history.are_counts and history.asked.difference == "auto":
         return [Member("none", "counts", lags, season)]
     differences: Sequence[str] = ("last", "season", "none")
     if history.asked.difference != "auto":

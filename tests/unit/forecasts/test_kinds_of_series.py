@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sampler import DataWarning, SettingsError, fit
+from sampler import DataError, DataWarning, SettingsError, fit
 from tests.support.forecasts import SHORT, rows_of, shops
 
 
@@ -79,6 +79,27 @@ def test_categories_may_be_known_ahead():
         ValueError, match="'kind', row 2: the plan has 'tv', which the history hasn't; it has"
     ):
         sales.forecast(plan | {"kind": ["sale", "tv"]})
+    sales.observe({"t": [80], "kind": [None], "y": [1.0]})
+    assert sales.history.levels == {"kind": ("flyer", "sale", "none")}
+
+
+def test_columns_are_read_as_the_fit_read_them():
+    """Numbers and text that mean the same are the same levels, and series of another kind are no crash."""
+    rng = np.random.default_rng(6)
+    code = rng.choice(["1", "2"], 80)
+    y = 10 + 5.0 * (code == "2") + rng.normal(size=80)
+    table = {"t": np.arange(80), "shop": np.full(80, 7), "code": code}
+    sales = fit(table, y, time="t", series="shop", horizon=2, known=["code"], season=1, **SHORT)
+    plan = sales.plan_template()
+    assert plan["shop"] == [7, 7]
+    paths = sales.forecast(plan | {"code": [1, 2]}).paths
+    assert np.array_equal(paths, sales.forecast(plan | {"code": ["1", "2"], "shop": ["7", "7"]}).paths)
+    assert sales.forecast(plan | {"code": [1, 2]}, series=[7]).series == {"shop": [7]}
+    sales.observe({"t": [79], "shop": ["kiosk"], "code": ["1"], "y": [1.0]})
+    assert sales.history.keys == (("7",), ("kiosk",))
+    numbers = fit({"t": np.arange(80), "x": rng.normal(size=80)}, y, time="t", horizon=2, known="x", **SHORT)
+    with pytest.raises(DataError, match="column 'x', row 1: the text 'warm' where a number belongs"):
+        numbers.forecast({"t": [80, 81], "x": ["warm", "1.5"]})
 
 
 def test_a_series_with_zeros_has_members_without_the_logarithm():
