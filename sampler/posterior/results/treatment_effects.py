@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from sampler.array_types import BoolsByRow, ByRow
 from sampler.data.scalars import cells_to_text, number_to_text
 from sampler.posterior.core.intervals import Interval
-from sampler.posterior.results.answer import RowAnswer, plot
+from sampler.posterior.results.answer import Answer, RowAnswer, plot
 from sampler.posterior.results.columns import ends_of
 from sampler.posterior.verdict.effects import EffectsUse, OfCredible
 
@@ -203,6 +203,61 @@ class Sensitivity:
 
 
 @dataclass(frozen=True, repr=False)
+class EffectsTable(Answer):
+    """Average effects, a line each: a data frame by `to_pandas`, or text for a paper."""
+
+    estimates: dict[str, EffectEstimate]
+
+    def columns(self) -> dict[str, Any]:
+        """Arrange it by name: ``group``, ``rows``, ``estimate``, ends, ``probability``, ``usable``."""
+        ends = ("lower", "upper", "population_lower", "population_upper")
+        sources = {"rows": "rows", "estimate": "mean", **dict(zip(ends, ends, strict=True))}
+        sources |= {"probability": "positive", "usable": "use"}
+        found = {
+            name: [getattr(each, source) for each in self.estimates.values()]
+            for name, source in sources.items()
+        }
+        return {"group": [*self.estimates]} | found
+
+    def _lines(self) -> list[list[str]]:
+        """Return the heads and the cells of each line as text: figures with three digits."""
+        named = self.columns()
+        cells = zip(*named.values(), strict=True)
+        heads = [name.replace("_", " ") for name in named]
+        return [heads, *([_cell(value) for value in line] for line in cells)]
+
+    def to_markdown(self) -> str:
+        """Write it as a table of Markdown."""
+        heads, *lines = ([cell.replace("|", "\\|") for cell in line] for line in self._lines())
+        rule = ["---", *["---:"] * (len(heads) - 2), "---"]
+        return "\n".join(f"| {' | '.join(line)} |" for line in (heads, rule, *lines))
+
+    def to_latex(self) -> str:
+        """Write it as a tabular of LaTeX with the rules of booktabs."""
+        heads, *lines = (" & ".join(map(_escaped, line)) + r" \\" for line in self._lines())
+        places = f"l{'r' * (len(self.columns()) - 2)}l"
+        top, end = rf"\begin{{tabular}}{{{places}}}" + "\n\\toprule", "\\bottomrule\n\\end{tabular}"
+        return "\n".join([top, heads, r"\midrule", *lines, end])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return "not yet" if value == "not_yet" else value
+    return str(value) if isinstance(value, int) else number_to_text(value, 3)
+
+
+LATEX = {each: f"\\{each}" for each in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\u2212": "$-$",
+    "\u202f": r"\,",
+}  # fmt: skip
+
+
+def _escaped(text: str) -> str:
+    """Escape what is special to LaTeX."""
+    return "".join(LATEX.get(each, each) for each in text)
+
+
+@dataclass(frozen=True, repr=False)
 class TreatmentEffects(RowAnswer):
     """Effects of a treatment, with what must hold for them to be effects.
 
@@ -327,6 +382,10 @@ class TreatmentEffects(RowAnswer):
         named |= {"positive": self.positive} | ({} if self.dose else {"treated": self.is_treated})
         named |= {} if self.unsupported is None else {"unsupported": self.unsupported}
         return named | ({} if self.propensity is None else {"propensity": self.propensity})
+
+    def table(self) -> EffectsTable:
+        """Arrange the averages of rows, arms and groups as a table for a paper."""
+        return EffectsTable(self.named_estimates())
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the averages, those of the arms and of groups, with matplotlib; return the axes."""

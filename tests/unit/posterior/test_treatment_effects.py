@@ -189,6 +189,23 @@ def test_a_feature_without_a_name_may_modify_the_effect():
     assert named.constants == unnamed.constants
 
 
+def test_a_table_for_a_paper():
+    """The averages are columns of a frame, and the same figures in Markdown and LaTeX."""
+    answer = fitted().effects(by="site")
+    table = answer.table()
+    frame = table.to_pandas()
+    assert [*frame["group"]] == [*answer.named_estimates()]
+    assert frame["estimate"][0] == answer.average.mean
+    assert [*frame] == ["group", "rows", "estimate", "lower", "upper", "population_lower", "population_upper",
+                        "probability", "usable"]  # fmt: skip
+    heads, rule, first, *_ = table.to_markdown().splitlines()
+    assert heads.count("|") == rule.count("|") == first.count("|") == 10
+    assert f"| {NUM_ROWS} |" in first
+    latex = table.to_latex()
+    assert latex.startswith("\\begin{tabular}{lrrrrrrrl}\n\\toprule\ngroup & rows & estimate")
+    assert latex.count(r" \\") == len(frame) + 1
+
+
 def test_groups_by_cut_points_and_by_two_columns():
     """Rows are divided at points of a number, by two columns, and by both; wrong ones are refused by name."""
     table, _ = rows()
