@@ -1,6 +1,8 @@
 """A forecaster forecasts series by paths, adds them up, and is stored with all that it answers."""
 
+import json
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,10 +54,22 @@ def test_the_file_has_all(forecaster, plan, tmp_path):
     assert isinstance(again, Forecaster)
     answer = forecaster.forecast(plan)
     for each in (again, pickle.loads(pickle.dumps(forecaster))):
-        assert np.array_equal(each.forecast(plan).paths, answer.paths)
-        assert np.array_equal(each.forecast(plan).lower, answer.lower)
-        assert each.forecast(plan).claim == answer.claim
+        same = each.forecast(plan)
+        assert np.array_equal(same.paths, answer.paths)
+        assert np.array_equal(same.lower, answer.lower)
+        assert same.claim == answer.claim
         assert each.to_bytes() == forecaster.to_bytes()
+
+
+def test_a_released_file_answers_as_it_did():
+    """A forecaster of format 1 is read, and its forecast is that of its day."""
+    folder = Path(__file__).parents[2] / "data" / "formats"
+    recorded = json.loads((folder / "forecaster_v1.json").read_text())
+    forecast = Forecaster.from_bytes((folder / "forecaster_v1.bin").read_bytes()).forecast(recorded["plan"])
+    for name in ("lower", "median", "upper"):
+        assert np.allclose(getattr(forecast, name), recorded[name], rtol=1e-9)
+    assert np.allclose(forecast.total().upper, recorded["total"], rtol=1e-9)
+    assert forecast.claim == recorded["claim"]
 
 
 @pytest.mark.parametrize("at", [3, 9, 30, 400, -20, -1])

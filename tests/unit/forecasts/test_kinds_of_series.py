@@ -12,7 +12,13 @@ def test_gaps_are_missing_or_zero():
     table, y = shops(2, 40)
     kept = ~np.isin(np.arange(80), [12, 13, 30, 55, 78, 79])
     rows, own = rows_of(table, kept), y[kept]
-    arguments = {"time": "month", "series": "shop", "horizon": 3, "features": ["region"]}
+    arguments = {
+        "time": "month",
+        "series": "shop",
+        "horizon": 3,
+        "features": ["region"],
+        "difference": "last",
+    }
     missing = fit(rows, own, **arguments, **SHORT)
     assert np.argwhere(np.isnan(missing.history.y[0])).ravel().tolist() == [12, 13, 30]
     answer = missing.forecast()
@@ -46,6 +52,7 @@ def test_counts_have_their_own_family():
     assert 0.5 < forecast.paths.mean() / y.mean() < 2
 
 
+@pytest.mark.slow
 def test_new_and_short_series_are_forecast_by_what_others_taught():
     """A series that the fit had not is flagged; one too short for seasons has other members."""
     table, y = shops(11, 36)
@@ -89,7 +96,7 @@ def test_columns_are_read_as_the_fit_read_them():
     code = rng.choice(["1", "2"], 80)
     y = 10 + 5.0 * (code == "2") + rng.normal(size=80)
     table = {"t": np.arange(80), "shop": np.full(80, 7), "code": code}
-    sales = fit(table, y, time="t", series="shop", horizon=2, known=["code"], season=1, **SHORT)
+    sales = fit(table, y, time="t", series="shop", horizon=2, known=["code"], difference="last", **SHORT)
     plan = sales.plan_template()
     assert plan["shop"] == [7, 7]
     paths = sales.forecast(plan | {"code": [1, 2]}).paths
@@ -102,6 +109,7 @@ def test_columns_are_read_as_the_fit_read_them():
         numbers.forecast({"t": [80, 81], "x": ["warm", "1.5"]})
 
 
+@pytest.mark.slow
 def test_a_series_with_zeros_has_members_without_the_logarithm():
     """A series with values below 0 has as many paths as another, of members that suit it."""
     rng = np.random.default_rng(8)
@@ -113,6 +121,7 @@ def test_a_series_with_zeros_has_members_without_the_logarithm():
     assert np.mean(forecast.paths[:, 0] < 0) > 0.2
 
 
+@pytest.mark.slow
 def test_a_member_that_no_chain_can_draw_is_left_out():
     """Beyond all bounds of growth a member is left out with a warning, and the others forecast."""
     y = np.exp(np.exp(np.arange(80) / 20))
@@ -122,7 +131,7 @@ def test_a_member_that_no_chain_can_draw_is_left_out():
     assert np.all(sales.forecast().upper[0] > y[-1])
 
 
-@pytest.mark.parametrize("season", [1, 4])
+@pytest.mark.parametrize("season", [1, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "y",
     [5 + np.arange(60.0), 100 * 1.02 ** np.arange(60), np.full(60, 3.0)],

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler import fit
 from sampler.definitions.forecast import Forecasting
 from sampler.forecasts.calibration import rehearse
 from sampler.forecasts.fitting import DEFAULTS, fit_members
@@ -118,7 +117,7 @@ def test_paths_equal_a_plain_loop():
             assert np.allclose(paths[number], member.outcome(np.array(values[-horizon:]) * scale), rtol=1e-9)
 
 
-@pytest.mark.parametrize("value", [1e9, np.nan])
+@pytest.mark.parametrize("value", [1e9, pytest.param(np.nan, marks=pytest.mark.slow)])
 def test_no_rehearsal_sees_what_comes_later(value):
     """Values after an origin, changed to other ones, change no bit of the rehearsals up to it."""
     rng = np.random.default_rng(1)
@@ -138,14 +137,3 @@ def test_no_rehearsal_sees_what_comes_later(value):
         before, after = getattr(plain, name).quantiles, getattr(changed, name).quantiles
         assert np.array_equal(before[:, :5], after[:, :5])
         assert np.isnan(value) or not np.array_equal(before[:, 5:], after[:, 5:])
-
-
-def test_rows_are_known_by_their_times():
-    """A row is known by its time alone: the order of rows changes no bit."""
-    y = np.random.default_rng(2).normal(size=60).cumsum()
-    arguments = {"time": "t", "horizon": 3, "season": 1, "target_name": "y"}
-    one, other = (
-        fit({"t": times}, values, **arguments, **SHORT)
-        for times, values in ((np.arange(60), y), (np.arange(60)[::-1], y[::-1]))
-    )
-    assert np.array_equal(one.forecast().paths, other.forecast().paths)
