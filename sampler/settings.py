@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from sampler.definitions.data import CALIBRATE, HOLDOUT, MISSING_TARGET, ROLES
+from sampler.definitions.forecast import FORECAST
 from sampler.definitions.other_names import meant_setting
 from sampler.definitions.pairs import NOTHING, Combination
 from sampler.definitions.parts import PART_SETTINGS
@@ -520,6 +521,7 @@ LIMITS = {
 }
 ALL_SETTINGS: dict[str, Setting] = {  # by name; entries of prior, search and stop with a dot
     **ROLES,
+    **FORECAST,
     **SETTINGS,
     **{f"prior.{name}": entry for name, entry in PRIOR.items()},
     **{f"search.{name}": entry for name, entry in SEARCH.items()},

@@ -26,8 +26,11 @@ from app.services.explanations.partial_dependence import feature_rows
 from app.services.explanations.shap_values import reasons_of
 from app.services.explanations.survival import SurvivalBody
 from app.services.outcomes import summary
+from app.services.predictions import forecasts
+from app.services.predictions.forecasts import ForecastBody
 from app.web.scopes import GuardedRoute, needs
 from sampler.host.charts import chains, checks, effects, one_row, rankings, reasons, residuals, topologies
+from sampler.host.charts import forecasts as of_forecasts
 from sampler.host.posteriors import SCALARS, AccumulatedEffects, PartialDependence
 
 router = APIRouter(prefix="/ui/models/{model_id}", include_in_schema=False, route_class=GuardedRoute)
@@ -152,6 +155,40 @@ CHARTS: dict[str, Callable[[Asked], Picture]] = {
 async def chart(asked: TheAsked, name: Annotated[str, Path(max_length=30)]) -> Response:
     """Return a chart of a model by name."""
     return await asked.answer(CHARTS.get(name, _unknown))
+
+
+SeriesNumber = Annotated[int, Query(alias="of", ge=0)]
+
+
+@router.get("/forecast.svg")
+@needs(PREDICT)
+async def fan(
+    asked: TheAsked,
+    row: SeriesNumber = 0,
+    known: Annotated[str, Query(max_length=100)] = "",
+    level: Annotated[float, Query(gt=0, lt=1)] = 0.9,
+) -> Response:
+    """Return the chart of a series: its newest outcomes, and the fan of its next steps."""
+
+    def find(asked: Asked) -> Picture:
+        body = ForecastBody(known=known or None, level=level)
+        of = forecasts.picture(*asked.model, row, body)
+        return Picture(of_forecasts.fan, (of.times, of.history, of.median, of.bands, of.target))
+
+    return await asked.answer(find)
+
+
+@router.get("/rehearsals.svg")
+@needs(PREDICT)
+async def rehearsals(asked: TheAsked, row: SeriesNumber = 0) -> Response:
+    """Return a small chart for each rehearsal of a series: the interval, and what came."""
+
+    def find(asked: Asked) -> Picture:
+        of = forecasts.rehearsed(*asked.model, row)
+        figures = (of.origins, of.came, of.median, of.lower, of.upper, of.target)
+        return Picture(of_forecasts.rehearsals, figures)
+
+    return await asked.answer(find)
 
 
 @router.get("/dependence.svg")

@@ -9,6 +9,7 @@ from app.dashboard import charts, render
 from app.dashboard.effects import Effects
 from app.dashboard.pages import (
     datasets,
+    forecast,
     home,
     live,
     model_sets,
@@ -34,6 +35,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     models.router,
     model_sets.router,
     model_tabs.router,
+    forecast.router,
     predict_row.router,
     what_if.router,
     treatment.router,

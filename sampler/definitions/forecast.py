@@ -46,7 +46,7 @@ FORECAST: dict[str, Setting] = {
         "forecast",
         "How many steps ahead are forecast, and judged in rehearsals.",
         limits=(1, MOST_STEPS),
-        form=FormField("Horizon", SECTION, hint="How many steps ahead are forecast."),
+        form=FormField("Horizon", SECTION, "none: no forecast", "How many steps ahead are forecast."),
     ),
     "known": Setting(
         "names",

@@ -25,6 +25,7 @@ from sampler.forecasts.paths import Fitted
 from sampler.posterior.posterior import Posterior
 from sampler.preparation import prepare
 from sampler.running import run
+from sampler.settings import Settings
 
 ZERO_INFLATED = "zero-inflated-negative-binomial"
 DEFAULTS = {"num_trees": 50, "num_chains": 2, "num_draws": 85, "num_burnin": 250, "thin": 4, "linear": True}
@@ -69,7 +70,10 @@ def plan_forecaster(
     history = History.read(table, outcome, asked, features)
     _check_length(history)
     chosen = {name: each for name in PASSED if (each := arguments.get(name)) is not None}
-    return history, {**DEFAULTS, **chosen, "family": arguments["family"]}
+    moves = Settings.resolve(
+        **{name: chosen[name] for name in ("moves", "particles") if name in chosen}
+    ).moves
+    return history, {**DEFAULTS, **chosen, "moves": dict(moves), "family": arguments["family"]}
 
 
 def fit_members(

@@ -11,6 +11,7 @@ from sampler.definitions.data import (
     ROLES,
 )
 from sampler.definitions.forecast import FORECAST
+from sampler.definitions.forecast import SECTION as FORECAST_SECTION
 from sampler.definitions.new_rows import ABOUT as ABOUT_NEW_ROWS
 from sampler.definitions.new_rows import NewRows
 from sampler.definitions.other_names import meant_setting
@@ -60,6 +61,7 @@ __all__ = [
     "FAMILIES",
     "FIELD_LABELS",
     "FORECAST",
+    "FORECAST_SECTION",
     "HOLDOUT",
     "LIMITS",
     "MAX_OUTCOMES",

@@ -7,6 +7,7 @@ from typing import Any
 from app.dashboard.formatting import NOTHING, number, percent
 from sampler.host.data import FEWEST_OF_CLASSES
 from sampler.host.settings import ALL_SETTINGS, COLUMNS, FAMILIES, FIELD_LABELS
+from sampler.host.settings import FORECAST_SECTION as SECTION
 
 FAMILY_LABELS = {
     "auto": "detected from the target",
@@ -83,12 +84,13 @@ def _section(title: str, without: str = "") -> tuple[FieldSpec, ...]:
     )
 
 
+FORECASTS = _section(SECTION)  # asked at the start
 TREATMENT = next(field for field in _section(COLUMNS) if field.name == "treatment")  # asked at the start
 SHOWN = _section(SHOWN_SECTION)
 FOLDED = tuple(FieldGroup(title, about, _section(title, TREATMENT.name)) for title, about in SECTIONS.items())
 OF_COLUMNS = {  # "column" or "names"
     field.name: field.kind
-    for field in (TREATMENT, *SHOWN, *(each for group in FOLDED for each in group.fields))
+    for field in (TREATMENT, *FORECASTS, *SHOWN, *(each for group in FOLDED for each in group.fields))
     if field.kind in ("column", "names")
 }
 DIRECTIONS = {"monotone.increasing": "Rises with", "monotone.decreasing": "Falls with"}  # of two lists
@@ -133,6 +135,7 @@ def _fitted_as_number(column: Mapping[str, Any], profile: Mapping[str, Any]) -> 
 def every() -> Iterator[FieldSpec]:
     """Yield all fields."""
     yield TREATMENT
+    yield from FORECASTS
     yield from SHOWN
     for group in FOLDED:
         yield from group.fields

@@ -47,11 +47,19 @@ def body_of(form: FormData) -> dict[str, Any]:
         body["new_rows"] = new_rows
     body |= _subgroups(form, faults)
     others = (body.get(name) for name, kind in fit_fields.OF_COLUMNS.items() if kind == "column")
-    taken = {*targets, *body.get("groups", ()), *others, new_rows.get("groups"), body.get("by")}
+    taken = {
+        *targets,
+        *body.get("groups", ()),
+        *body.get("series", ()),
+        *others,
+        new_rows.get("groups"),
+        body.get("by"),
+    }
     body |= _features(form, taken, faults)
     columns = {name.removeprefix(KIND): text(form, name) for name in form if name.startswith(KIND)}
     body |= {"columns": chosen} if (chosen := {name: kind for name, kind in columns.items() if kind}) else {}
-    if holdout := _percent(text(form, "holdout"), faults):
+    holdout = _percent(text(form, "holdout"), faults)
+    if holdout and not body.get("time"):  # forecasts are judged by rehearsals
         body["holdout"] = holdout
     if text(form, "missing_target") == "leave_out":
         body["missing_target"] = "leave_out"

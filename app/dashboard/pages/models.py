@@ -207,6 +207,9 @@ def show(
     """Show a model: its progress, or how good it is, and the next step."""
     model = models.view(session, owner, model_id, outcome)
     frame = framed(session, owner, model, "overview")
+    called = snippets.ask(request, f"/models/{model.id}", snippets.call("model", model.id))
+    if model.settings.get("time"):
+        return render.render(request.scope, "model_forecaster.html", **frame, snippets=called)
     situation = overview.Situation(
         model,
         has_dataset=frame["dataset"] is not None,
@@ -220,7 +223,7 @@ def show(
         held_out=held_out_of(session, owner, model),
         standing=overview.standing(situation),
         step=overview.next_step(situation),
-        snippets=snippets.ask(request, f"/models/{model.id}", snippets.call("model", model.id)),
+        snippets=called,
     )
 
 

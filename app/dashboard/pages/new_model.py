@@ -37,6 +37,7 @@ USABLE = {"number", "boolean", "category", "date"}
 MOST_KINDS = 200  # columns with a choice of kind on the page; the API accepts any number
 HOLDOUT = "20"  # percent, unless another share is entered
 # Asked of everybody; how new rows will differ are two fields of one question.
+OF_FORECASTS = tuple(field.name for field in fit_fields.FORECASTS)
 QUESTIONS = ("target", "missing_target", "new_rows.groups", "new_rows.later", fit_fields.TREATMENT.name, "by")
 
 
@@ -194,6 +195,8 @@ def _page(
     }
     if _is_open("method", entries, wrong) and entries.get("method") != "bart":
         opened.add(fit_fields.METHOD_SECTION)
+    if any(_is_open(name, entries, wrong) for name in OF_FORECASTS):
+        opened.add("forecasts")
     if any(name.startswith(KIND) and entries.get(name) for name in entries):
         opened.add("kinds")
     return render.render(
@@ -219,6 +222,7 @@ def _page(
         },
         treatment=fit_fields.TREATMENT,
         directions=fit_fields.DIRECTIONS,
+        forecasts=fit_fields.FORECASTS,
         columns_section=COLUMNS,
         method_section=fit_fields.METHOD_SECTION,
         kinds=KINDS,

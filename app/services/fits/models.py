@@ -368,7 +368,7 @@ def unit_of(session: Session, model: ModelView, read_as: Mapping[str, Any] | Non
         return None
     if read_as is not None:
         return (read_as.get("units") or {}).get(model.target)
-    header = store.header(session, model.id)
+    header = None if model.settings.get("time") else store.header(session, model.id)
     return None if header is None else Header.from_bytes(header).units.get(model.target)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
@@ -38,6 +38,8 @@ from sampler.host.forecasts import Forecast, Forecaster, ForecastTotals, Rehears
 MOST_CELLS = 20_000  # series times steps of an answer, of each of which there are a thousand paths
 MOST_FIGURES = 2_000_000  # of paths in an answer
 MOST_TOTALS, MOST_SERIES = 20, 100_000
+HISTORY_HORIZONS = 6  # of outcomes on a chart
+MOST_TOGETHER = 50  # series of which a page shows the total
 NAMES = {"plan": "known"}  # of requests, by what the sampler calls them
 BySeriesAndStep = list[list[float]]
 Level = Annotated[float, Field(gt=0, lt=1, description="Probability of the intervals.")]
@@ -252,6 +254,125 @@ def rehearsals(predictor: Predictor, owner: str, model: str, level: float) -> Re
     shown = {name: _plain(values) for name, values in found.columns().items()}
     claim = stored.forecaster.claim(level)
     return RehearsalsView(model_id=model_id, level=level, series=found.series, claim=claim, **shown)
+
+
+@dataclass(frozen=True)
+class SeriesPicture:
+    """A series with its newest outcomes, and its next steps: figures of a chart.
+
+    Attributes
+    ----------
+    times
+        Of the outcomes, then of the steps.
+    history, median
+        Outcomes, NaN where there is none; medians by step.
+    bands
+        Lower and upper ends and the name of intervals, the widest first.
+    target
+        Name of the outcome.
+
+    """
+
+    times: list[Any]
+    history: list[float]
+    median: list[float]
+    bands: list[tuple[list[float], list[float], str]]
+    target: str
+
+
+@dataclass(frozen=True)
+class RehearsedSeries:
+    """Rehearsals of a series, [origin][step]: what came, and the interval that was forecast."""
+
+    origins: list[Any]
+    came: Any
+    median: Any
+    lower: Any
+    upper: Any
+    target: str
+
+
+@dataclass(frozen=True)
+class ShownForecast:
+    """A forecaster on its page.
+
+    Attributes
+    ----------
+    series
+        Names of the series, in their order.
+    horizon, needed
+        Steps ahead, and the columns that a plan needs; none where nothing is known ahead.
+    is_rehearsed
+        Whether the series that was asked for was rehearsed.
+    steps
+        Its next steps, and the total over the lead time; None where a plan is missing.
+    total_of_all
+        That of all series together; None of many.
+
+    """
+
+    series: list[str]
+    horizon: int
+    needed: list[str]
+    is_rehearsed: bool
+    steps: ForecastView | None = None
+    total_of_all: ForecastTotalsView | None = None
+
+
+def shown(
+    predictor: Predictor, owner: str, model: str, row: int, lead: int | None, body: ForecastBody
+) -> ShownForecast:
+    """Return what a page shows of the series with this number; raises as `forecast`."""
+    forecaster = load(predictor, owner, model)[1].forecaster
+    history, asked = forecaster.history, forecaster.history.asked
+    key, horizon = _key(history, row), forecaster.horizon
+    names = [history.series_in_words(each) or history.target for each in history.keys]
+    needed = [asked.time, *asked.series, *asked.known] if asked.known else []
+    found = ShownForecast(names, horizon, needed, tuple(key) in forecaster.calibration.keys)
+    if needed and body.known is None:
+        return found
+    total = TotalBody(steps=[1, min(lead or horizon, horizon)])
+    one = body.model_copy(update={"series": [key], "totals": [total]})
+    found = replace(found, steps=forecast(predictor, owner, model, one).view())
+    if 1 < len(names) <= MOST_TOGETHER:
+        every = forecast(predictor, owner, model, body.model_copy(update={"totals": [total]}))
+        found = replace(found, total_of_all=every.view().totals[0])
+    return found
+
+
+def picture(predictor: Predictor, owner: str, model: str, row: int, body: ForecastBody) -> SeriesPicture:
+    """Return the figures of a chart of the series with this number; raises as `forecast`."""
+    history = load(predictor, owner, model)[1].forecaster.history
+    one = body.model_copy(update={"series": [_key(history, row)], "totals": [], "paths": 0})
+    bands, found = [], None
+    for level in sorted({body.level, 0.5}, reverse=True):
+        found = forecast(predictor, owner, model, one.model_copy(update={"level": level})).forecast
+        bands.append((found.lower[0].tolist(), found.upper[0].tolist(), f"{level:.0%} interval"))
+    assert found is not None
+    last = int(history.last[row])
+    first = max(last + 1 - HISTORY_HORIZONS * len(found.time[0]), int(history.first[row]))
+    past = [history.step.text(history.start + at) for at in range(first, last + 1)]
+    outcomes = history.y[row, first : last + 1].tolist()
+    return SeriesPicture(past + found.time[0], outcomes, found.median[0].tolist(), bands, history.target)
+
+
+def rehearsed(predictor: Predictor, owner: str, model: str, row: int) -> RehearsedSeries:
+    """Return the rehearsals of the series with this number; raises as `forecast`, and without any."""
+    forecaster = load(predictor, owner, model)[1].forecaster
+    history, calibration = forecaster.history, forecaster.calibration
+    key = history.keys[row] if 0 <= row < len(history.keys) else None
+    if key not in calibration.keys:
+        raise NotFoundError("This series was not rehearsed.")
+    at = calibration.keys.index(key)
+    median, lower, upper = (each[:, at] for each in calibration.steps.ends(0.9))
+    origins = [history.step.text(each) for each in calibration.origins]
+    return RehearsedSeries(origins, calibration.steps.y[:, at], median, lower, upper, history.target)
+
+
+def _key(history: Any, row: int) -> Any:
+    if not 0 <= row < len(history.keys):
+        raise NotFoundError("There is no such series.")
+    return list(history.keys[row])
 
 
 def is_forecaster(predictor: Predictor, owner: str, model: str) -> bool:

@@ -7,10 +7,13 @@ import pyarrow as pa
 import pytest
 
 from app.client import Client
+from app.dashboard.formatting import number
 from sampler import Forecaster, fit
 from tests.support.api_calls import post_csv
 from tests.support.command_line import bartserve
+from tests.support.databases import only
 from tests.support.forecasts import SHORT, shops
+from tests.support.html_page import ACCEPT, page_of
 from tests.support.models.fitted_models import run_units
 from tests.support.routes import address, body_for, every_route
 
@@ -46,8 +49,23 @@ def planned(client, path) -> list[dict]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
+@only("sqlite")
 def test_a_forecaster_over_http(client, settings, sales, dataset_id, tmp_path):
     """Estimated, fitted in units, asked and downloaded, it is the library's, bit for bit."""
+    _check_all(client, settings, sales, dataset_id, tmp_path)
+
+
+@pytest.mark.slow
+@only("postgres")
+def test_a_forecaster_on_postgres(client, settings, sales, dataset_id, tmp_path):
+    """Answers from Postgres are equal, and no route of a model fails for a forecaster."""
+    _check_all(client, settings, sales, dataset_id, tmp_path)
+    model_id = client.get("/models").json()["items"][0]["id"]
+    run_units(settings)  # of a refit
+    assert _broken(client, model_id, dataset_id) == []
+
+
+def _check_all(client, settings, sales, dataset_id, tmp_path) -> None:
     body = {"dataset_id": dataset_id, "target": "sales"} | ASKED | SMALL
     estimate = client.post("/models/estimate", json=body)
     assert estimate.status_code == 200, estimate.text
@@ -99,8 +117,8 @@ def test_a_forecaster_over_http(client, settings, sales, dataset_id, tmp_path):
     assert "2023-01-01 of shop s0" in short.json()["detail"]
     assert "template" in client.post(f"{path}/forecast", json={}).json()["detail"]
     assert client.post(f"{path}/forecast").status_code == 422
-    assert _broken(client, model["id"], dataset_id) == []
     _check_client(client, tmp_path, plan, expected)
+    _check_pages(client, model["id"], plan, expected)
     _check_outcomes(client, path, plan)
     refused = client.post(f"{path}/predict", json={"rows": [{"promo": True}]})
     assert refused.status_code == 409, refused.text
@@ -110,6 +128,7 @@ def test_a_forecaster_over_http(client, settings, sales, dataset_id, tmp_path):
     assert again.status_code == 202, again.text
     assert again.json()["settings"]["known"] == ["promo"]
     assert client.delete(path).status_code == 204
+    assert client.get(path).status_code == 404
 
 
 def _check_client(client, tmp_path, plan, expected) -> None:
@@ -131,6 +150,44 @@ def _check_client(client, tmp_path, plan, expected) -> None:
     header, line = (tmp_path / "f.csv").read_text().splitlines()
     assert header == "first_step,last_step,region,number_of_series,median,lower,upper"
     assert float(line.split(",")[-1]) == expected.total((2, 3), "region").upper[0]
+
+
+def _check_pages(client, model_id: str, plan, expected) -> None:
+    """Show the claim, then a series by a plan that was uploaded: charts, total and steps."""
+    address = f"/ui/models/{model_id}"
+    assert expected.claim in page_of(client.get(address, headers=ACCEPT)).words
+    assert client.get(f"{address}/plan.csv").text.startswith('"shop","month","promo"\n')
+    columns = {name: [row[name] for row in plan] for name in plan[0]}
+    known = post_csv(client, csv_of(columns)).json()["id"]
+    assert "Total over" not in page_of(client.get(f"{address}/forecast", headers=ACCEPT)).words
+    asked = {"known": known, "of": 1, "lead": 3}
+    page = page_of(client.get(f"{address}/forecast", params=asked, headers=ACCEPT))
+    assert "Total over the first 3 steps" in page.words
+    assert number(expected.total(3).upper[0], 4) in page.words
+    assert number(expected.median[1, 0], 4) in page.words
+    assert len(page.images) == 2
+    for image in page.images:
+        drawn = client.get(image["src"])
+        assert (drawn.status_code, drawn.headers["content-type"]) == (200, "image/svg+xml"), drawn.text
+
+
+def test_the_form_asks_for_a_forecast(client, dataset_id):
+    """A column of times, series, horizon and known columns are asked for, and faults are said beside them."""
+    asked = page_of(client.get(f"/ui/models/new?dataset={dataset_id}&target=sales", headers=ACCEPT))
+    assert "Forecast the next steps, by month" in asked.words
+    clicked = asked.hidden | {"target": "sales", "time": "month"}
+    step = page_of(client.post("/ui/models/settings", data=clicked, headers=ACCEPT))
+    assert {"time", "series", "horizon", "known"} <= {each["name"] for each in step.controls}
+    form = asked.hidden | {"target": "sales"} | ASKED | {name: str(value) for name, value in SMALL.items()}
+    wrong = page_of(client.post("/ui/models", data=form | {"horizon": "40"}, headers=ACCEPT), 422)
+    assert "no rehearsal could judge it" in wrong.words
+    made = client.post("/ui/models", data=form, headers=ACCEPT)
+    assert made.status_code == 303, made.text
+    model = client.get(made.headers["location"].removeprefix("/ui")).json()
+    assert model["settings"] == model["settings"] | {**ASKED, "series": ["shop"], "holdout": 0.0}
+    page = page_of(client.get(made.headers["location"], headers=ACCEPT))
+    assert "Member 1" in page.words
+    assert "Forecast" in page.words
 
 
 def _check_outcomes(client, path, plan) -> None:
