@@ -244,7 +244,8 @@ def work_of_row(posterior: Posterior, options: PredictionOptions, coded: Coded |
         each += QUANTILES
         if kind in OF_OUTCOMES:
             of_bounds = law.bound_work(coded) * bounds
-            each, once = each + law.noise_work + of_bounds, once + SEARCH * of_bounds
+            each += law.noise_work + of_bounds
+            once += SEARCH * of_bounds + law.outcome_row_work
     if options.mcse or options.rhat or options.require is not None:
         each += EXAMINED
     return int(once + posterior.num_chains * draws * each)

@@ -25,6 +25,7 @@ H_COLUMNS = 10  # by default
 SUM = 60  # per draw at a row: to convert the sum of its trees and to add it up
 TOGETHER = 0.7  # of the work of a row by itself, where all are added up at once
 OUTCOME, REPEAT = 500, 5e6  # per simulated outcome, and per outcome of each draw, for all rows
+RECALIBRATED = 3.0  # times the work of an outcome where the law is recalibrated: its moments and its table
 # Per set of what is expected, and of new outcomes; row of one; draw of a row for a population
 SET, SET_OF_NEW, BY_ROW, POPULATION = 30_000, 160_000, 8_000, 250
 # Of effects: per row, per answer, and for each two groups, where a number's quarters are four
@@ -105,6 +106,7 @@ def aggregate_work(
     work = reading(law, rows) + rows * each + count * of_set
     if needs_outcomes(law, request, weighted=weighted):
         once = of_row(law, draws) + draws * (law.noise_work + OUTCOME)
+        once *= 1.0 if law.recalibration is None else RECALIBRATED
         arms = max(2, len(law.draws.header.arms))  # each but one has trees of its own, which are called apart
         work += ceil(OUTCOMES / draws) * (REPEAT * arms / 2 + rows * once)
     return work

@@ -41,6 +41,7 @@ from sampler.storage.model_header import RECALIBRATION
 # mixture of sums of trees, and of one whose components differ by row.
 P = TypeVar("P", bound=LawPart)
 BOUND, BOUND_BY_ROW, BOUND_OF_MIXTURE = 70, 2000, 8000
+RECALIBRATED = 150_000  # to change figures of a row
 FEW_LEAVES, LEAF = 3, 3  # of a tree, and the cost of each more of them
 
 
@@ -161,6 +162,11 @@ class Law:
         law = copy(self)
         law.parts = self.adding
         return law
+
+    @property
+    def outcome_row_work(self) -> float:
+        """Cost of a row's recalibration, whatever the number of draws, in the unit of `own_work`."""
+        return 0.0 if self.recalibration is None else RECALIBRATED
 
     def recalibrated(self, by: Recalibration) -> Self:
         """Return the law recalibrated so, and otherwise as it was."""

@@ -16,6 +16,7 @@ from app.services.predictions.predict_rows import work_of_row
 from sampler import fit
 from sampler.posterior.explanations import work
 from sampler.posterior.explanations.row_sets import AggregateRequest
+from tests.support.models.recalibrations import recalibrated
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
 UNIT = 1e-10  # seconds of a core
@@ -38,6 +39,7 @@ MODELS = {
     "noise by row": (False, F, {"num_trees": 20, "noise": "forest"}),
     "heavy tails": (False, F, {"num_trees": 20, "noise": "t"}),
     "mixture": (False, F, {"num_trees": 20, "noise": "mixture"}),
+    "recalibrated": (False, F, {"num_trees": 20, "noise": "forest", "recalibrated": True}),
     "classes": (True, np.digitize(F, [1.5, 3]), {"num_trees": 10, "family": "categorical"}),
     "counts": (False, np.floor(np.exp(F / 3)), {"num_trees": 20, "family": "poisson"}),
     "hurdle": (False, np.maximum(F, 2), {"num_trees": 20, "family": "hurdle"}),
@@ -222,7 +224,9 @@ def fitted(model):
     """Fit a model of the table."""
     _, y, settings = MODELS[model]
     lengths = {"num_draws": 300} if settings.get("method") else {}
-    return fit(X, y, **SHORT | lengths | settings)
+    asked = {name: value for name, value in settings.items() if name != "recalibrated"}
+    posterior = fit(X, y, **SHORT | lengths | asked)
+    return recalibrated(posterior) if "recalibrated" in settings else posterior
 
 
 def test_every_question_has_an_estimate():
