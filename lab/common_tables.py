@@ -52,7 +52,7 @@ def read(path):
     return pd.read_csv(path, sep=mark, header=header, na_values="?")
 
 
-def load(name, rows):
+def load(name, rows=None):
     """Return a table's features and outcome, at most as many rows as asked."""
     import pandas as pd
 
@@ -74,6 +74,6 @@ def load(name, rows):
         if table[column].dtype.kind not in "biuf":
             numbers = pd.to_numeric(table[column], errors="coerce")
             table[column] = numbers if numbers.notna().all() else table[column]
-    if len(table) > rows:
+    if rows and len(table) > rows:
         table = table.sample(rows, random_state=0)
     return table.drop(columns=names[target]), table[names[target]].astype(float)
