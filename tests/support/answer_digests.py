@@ -47,9 +47,9 @@ ALL = CASES + WITH_PARTS + TOGETHER + RECALIBRATED
 # Of which totals of new outcomes are asked, and quantiles of these: few, since most are simulated.
 OF_TOTALS = {
     "bart-default-prior", "bart-weights", "noise-forest", "group-slopes", "counts", "treatment-groups",
-    "hurdle-plain", "treatment-at-random", "arms-counts", "noise-forest-recalibrated",
+    "hurdle-plain", "treatment-at-random", "arms-counts",
 }  # fmt: skip
-OF_QUANTILES = {"hurdle-plain", "treatment-at-random", "noise-forest-recalibrated"}
+OF_QUANTILES = {"hurdle-plain", "treatment-at-random"}
 
 
 def answers(case: str) -> dict[str, Callable[[Any], Any]]:
