@@ -143,7 +143,8 @@ def recalibration_of(
         middle=middle,
     )
     before()
-    return by.shifted(mean_shift(_rest(law.recalibrated(by), held, training if used else None)))
+    shifted = by.shifted(mean_shift(_rest(law.recalibrated(by), held, training if used else None)))
+    return shifted if shifted.shift and _crps(law, shifted, held) < _crps(law, by, held) else by
 
 
 def _columns(law: Law) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -180,6 +181,13 @@ def _left_out(
         shape.append(k)
         features.append(features_of(part.coded.codes, *law.moments(part.coded)))
     return (np.concatenate(scores), np.concatenate(shape)), np.concatenate(features, axis=1)
+
+
+def _crps(law: NormalLaw, by: Recalibration, rows: LabelledRows) -> float:
+    """Score outcomes: a few far ones may move the mean of a skewed law, all of which a shift would spoil."""
+    own = law.recalibrated(by)
+    scores = [own.outcome_law(part.coded, part.weights).crps(part.y) for _, part in rows.batches(BATCH_ROWS)]
+    return float(np.concatenate(scores).mean())
 
 
 def _rest(law: Law, held: LabelledRows, training: LabelledRows | None) -> Floats:

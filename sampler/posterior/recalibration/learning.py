@@ -16,7 +16,7 @@ FOLDS = 5
 FACTORS = (0.25, 0.5, 0.75, 1.0)
 LEVELS = (0.4, 0.6, 0.8, 0.9)  # of |z|, by whose check loss the factor is chosen
 LEAST_SIZE = 0.05  # of |z|: smaller ones tell nothing of the scale
-PRIOR_ROWS = 100  # that say, as it were, that the law is right: fewer rows tell little of quantiles
+PRIOR_ROWS = 50  # that say, as it were, that the law is right: fewer rows tell little of quantiles
 REACH = 2.6  # the last knot, of many rows
 CONTRADICTED = 0.01  # p by which held-out rows contradict left-out training rows
 LARGEST_K, MOST_LARGE = 0.7, 0.2  # of Pareto's k, and the share of rows that may have a larger one
@@ -62,15 +62,19 @@ def learn_map(z: Floats) -> tuple[Floats, Floats] | None:
     """Learn the knots of T from scaled normal scores z [row]; None where no such map is near them.
 
     Quantiles are those of Harrell and Davis (1982), averages of all order statistics with beta weights, and
-    drawn towards the normal law's.
+    drawn towards the normal law's, the more, the less they are further from it than chance has them: by
+    the mean over knots of their squared distance in units of their variance if the law is right.
     """
     count = len(z)
     reach = min(REACH, float(ndtri(1 - 3 / count)))
     target = np.linspace(-reach, reach, KNOTS)
     q = ndtr(target)[:, None] * (count + 1)
     edges = betainc(q, count + 1 - q, np.linspace(0, 1, count + 1))
-    share = count / (count + PRIOR_ROWS)
-    source = share * (np.diff(edges, axis=1) @ np.sort(z)) + (1 - share) * target
+    source = np.diff(edges, axis=1) @ np.sort(z)
+    p, density = ndtr(target), np.exp(-0.5 * target**2) / np.sqrt(2 * np.pi)
+    apart = np.mean((source - target) ** 2 * count * density**2 / (p * (1 - p)))
+    share = max(0.0, 1 - 1 / apart) * count / (count + PRIOR_ROWS)
+    source = share * source + (1 - share) * target
     step, middle = target[1] - target[0], KNOTS // 2
     gaps = np.clip(np.diff(source), step / LARGEST_SLOPE, step / LEAST_SLOPE)
     source = source[middle] + np.concatenate([[0.0], np.cumsum(gaps)]) - gaps[:middle].sum()

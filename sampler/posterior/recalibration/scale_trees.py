@@ -49,12 +49,13 @@ class ScaleTrees:
         limits = [_limits(own) for own in features]
         width = max((len(each) for each in limits), default=0) + 1
         bins = np.array([np.searchsorted(own, x) for own, x in zip(limits, features, strict=True)])
+        cells = bins + width * np.arange(len(bins))[:, None]
         rest = y - y.mean()
         rows, trees = len(y), []
         for _ in range(TREES):
             leaf, splits = np.zeros(rows, np.int64), []
             for level in range(DEPTH):
-                for feature, place in _best_splits(bins, rest, leaf, 1 << level, width):
+                for feature, place in _best_splits(cells, rest, leaf, 1 << level, width):
                     splits.append((feature, limits[feature][place] if place >= 0 else np.inf))
                 own = splits[-(1 << level) :]
                 chosen = np.array([feature for feature, _ in own])[leaf]
@@ -100,18 +101,22 @@ def _limits(x: Floats) -> Floats:
 
 
 def _best_splits(
-    bins: NDArray[np.int64], rest: Floats, leaf: Longs, leaves: int, width: int
+    cells: NDArray[np.int64], rest: Floats, leaf: Longs, leaves: int, width: int
 ) -> Sequence[tuple[int, int]]:
-    """Find the split of each leaf by which squares fall most: its feature, and its place or -1 for none."""
-    features = len(bins)
-    place = (leaf * features + np.arange(features)[:, None]) * width + bins
+    """Find the split of each leaf by which squares fall most: its feature, and its place or -1 for none.
+
+    `cells` are the rows' bins, numbered through all features.
+    """
+    features = len(cells)
     shape, size = (leaves, features, width), leaves * features * width
-    sums = np.bincount(place.reshape(-1), np.tile(rest, features), size).reshape(shape).cumsum(axis=2)
-    rows = np.bincount(place.reshape(-1), minlength=size).reshape(shape).cumsum(axis=2)
+    place = (cells + leaf * (features * width)).reshape(-1)
+    weights = np.broadcast_to(rest, cells.shape).reshape(-1)
+    sums = np.bincount(place, weights, size).reshape(shape).cumsum(axis=2)
+    rows = np.bincount(place, minlength=size).reshape(shape).cumsum(axis=2, dtype=np.float64)
     other_sums, other_rows = sums[:, :, -1:] - sums, rows[:, :, -1:] - rows
-    enough = (rows >= LEAF_ROWS) & (other_rows >= LEAF_ROWS)
-    gain = np.where(enough, sums**2 / np.maximum(rows, 1) + other_sums**2 / np.maximum(other_rows, 1), -1.0)
-    best = gain.reshape(leaves, -1).argmax(axis=1)
-    found = np.take_along_axis(gain.reshape(leaves, -1), best[:, None], axis=1)[:, 0] >= 0
-    chosen = zip(*np.divmod(best, width), found, strict=True)
-    return [(int(feature), int(at)) if ok else (0, -1) for feature, at, ok in chosen]
+    gain = sums * sums / np.maximum(rows, 1) + other_sums * other_sums / np.maximum(other_rows, 1)
+    gain[np.minimum(rows, other_rows) < LEAF_ROWS] = -1.0
+    each = gain.reshape(leaves, -1)
+    best = each.argmax(axis=1)
+    chosen = zip(best.tolist(), each[np.arange(leaves), best].tolist(), strict=True)
+    return [divmod(at, width) if found >= 0 else (0, -1) for at, found in chosen]
