@@ -10,6 +10,7 @@ import pytest
 
 from app.client import Client
 from tests.support.browser import ROOT, SECONDS, Watched, chromium, needs_chromium, watched  # noqa: F401
+from tests.support.forecasts import shops
 from tests.support.processes.embedded_service import Up, running_up
 from tests.support.waiting import eventually
 
@@ -427,3 +428,45 @@ def test_the_service_and_the_reference_open(window):
     assert window.page.inner_text("h1") == "Not found"
     window.shoot("not-found")
     window.trouble = [message for message in window.trouble if "404" not in message]
+
+
+@pytest.mark.slow
+def test_a_forecast_by_clicks(window, address, tmp_path):
+    """A plan for a table of series is filled in and chosen; a fan, totals and rehearsals show."""
+    columns, y = shops(2)
+    rows = [",".join([*columns, "sales"])]
+    rows += [",".join(map(str, row)) for row in zip(*columns.values(), y.round(2), strict=True)]
+    (tmp_path / "shops.csv").write_text("\n".join(rows))
+    with Client(address) as bart:
+        dataset = bart.upload(tmp_path / "shops.csv")
+    page = window.page
+    window.go(f"/ui/models/new?dataset={dataset.id}&target=sales")
+    page.click("text=Forecast the next steps, by month")
+    page.wait_for_selector("#horizon")
+    page.select_option("#series", "shop")
+    page.select_option("#known", "promo")
+    page.fill("#horizon", "4")
+    page.fill("#model-name", "shops")
+    window.shoot("new-forecast")
+    window.until(lambda: "About" in page.inner_text("[data-estimate]"))
+    assert all("422" in each for each in window.trouble)  # estimates before the series were chosen
+    window.trouble.clear()
+    page.click("text=Start the fit")
+    page.wait_for_url("**/ui/models/mdl_*")
+    window.shoot("forecaster-fitting")
+    window.until(lambda: page.query_selector("#told") is not None)
+    window.shoot("forecaster")
+    with page.expect_download() as downloaded:
+        page.click("text=Download the plan to fill in")
+    plan = downloaded.value.path().read_text().splitlines()
+    filled = "\n".join([plan[0], *(f"{line}false" for line in plan[1:])])
+    with Client(address) as bart:
+        bart.upload(filled.encode(), name="plan")
+    page.click(".tabs >> text=Forecast")
+    page.select_option("#known", label="plan (8 rows)")
+    page.select_option("#lead", "3")
+    page.click("button:has-text('Show')")
+    page.wait_for_selector("#steps")
+    assert "Total over the first 3 steps" in page.inner_text("main")
+    assert window.pictures() == 2
+    window.shoot("forecast")

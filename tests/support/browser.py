@@ -125,6 +125,6 @@ def watched(browser: Any, address: str) -> Iterator[Watched]:
     try:
         yield window
         window.page.wait_for_load_state("load")
-        assert not window.trouble  # before closing, which cuts off whatever is still loading
+        assert not window.trouble, window.trouble  # before closing, which cuts off whatever is still loading
     finally:
         context.close()

@@ -84,7 +84,7 @@ async def show(
             for each in listed
             if found is not None and {*found.needed} <= {column["name"] for column in each.columns}
         ],
-        version=(frame["model"].diagnostics or {}).get("checksum", ""),
+        checksum=(frame["model"].diagnostics or {}).get("checksum", ""),
         snippets=snippets.ask(request, f"/models/{model_id}/forecast", call, method="POST", body=body),
     )
 

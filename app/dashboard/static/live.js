@@ -94,7 +94,8 @@ function enliveModel(panel) {
     const quarter = Math.floor(4 * now.fraction);
     if (quarter !== told) announced.textContent = `${percent(now.fraction)} done`; // four times in all
     told = quarter;
-    if (now.draws > 0) panel.querySelector("[data-askable]").hidden = false;
+    const askable = panel.querySelector("[data-askable]"); // none where whole forecasts are asked for
+    if (askable && now.draws > 0) askable.hidden = false;
   }, ENDS, (kind) => {
     if (kind === "deleted") location.assign("/ui/models");
     else location.reload();
