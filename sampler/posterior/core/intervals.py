@@ -388,9 +388,11 @@ def decided_by_few(parts: Floats) -> NDArray[np.bool_]:
 
 
 def middle_of(
-    draws: Floats, lower: Floats, upper: Floats, *, axis: int = 0
+    draws: Floats, lower: Floats, upper: Floats, *, axis: int = 0, bounded: bool = False
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Average over the axis of the draws; the median where a few draws decide it and it leaves its interval.
+
+    Averages of `bounded` figures, such as probabilities, are known, however few draws differ.
 
     Returns
     -------
@@ -399,7 +401,7 @@ def middle_of(
 
     """
     mean = np.asarray(draws.mean(axis=axis))
-    few = np.asarray((mean < lower) | (mean > upper))
+    few = np.asarray(((mean < lower) | (mean > upper)) & (not bounded))
     if few.any():
         last = np.moveaxis(draws, axis, -1)
         with np.errstate(over="ignore"):  # a moment beyond the largest float is none

@@ -92,7 +92,7 @@ def accumulated_effects(
     intervals = [Interval(level, ends[2 * i], ends[2 * i + 1]) for i, level in enumerate(levels)]
     classes = header.schema.target.levels or None
     lower, upper = ends[:2] if tails else (effect.min(axis=1), effect.max(axis=1))
-    mean = middle_of(effect, lower, upper, axis=1)[0]
+    mean = middle_of(effect, lower, upper, axis=1, bounded=bool(classes))[0]
     return AccumulatedEffects(feature, grid, mean, intervals, rows, classes)
 
 

@@ -89,7 +89,8 @@ def contrast(
         "treated": np.all(codes[chosen] == first.codes[chosen], axis=0),
     }
     groups = {} if request.by is None else groups_by(header, coded, request.by)
-    averages = Averages(parts | {f"group {name}": rows for name, rows in groups.items()})
+    parts |= {f"group {name}": rows for name, rows in groups.items()}
+    averages = Averages(parts, bounded=bool(header.schema.target.levels))
 
     def difference(rows: slice) -> Floats:
         return f(first.part(rows)) - f(second.part(rows))
@@ -132,11 +133,20 @@ class Averages:
         Whether each part has an average over the population that its rows are a sample of, or only "".
     chains
         Number of chains that the draws are of.
+    bounded
+        Whether values are bounded, as probabilities are.
 
     """
 
-    def __init__(self, parts: dict[str, NDArray[np.bool_]], *, every: bool = False, chains: int = 1) -> None:
-        self.parts, self.chains = parts, chains
+    def __init__(
+        self,
+        parts: dict[str, NDArray[np.bool_]],
+        *,
+        every: bool = False,
+        chains: int = 1,
+        bounded: bool = False,
+    ) -> None:
+        self.parts, self.chains, self._bounded = parts, chains, bounded
         self._totals: dict[str, Floats] = {}
         self._weighted: dict[str, Floats] = dict.fromkeys(parts if every else [""], np.zeros(0))
         self._weights: dict[str, Floats] = {}
@@ -206,7 +216,7 @@ class Averages:
         return ContrastEstimate(self._middle(draws, lower, upper), lower, upper, rows)
 
     def _middle(self, draws: Floats, lower: Floats, upper: Floats) -> Floats:
-        mean, few = middle_of(draws, lower, upper)
+        mean, few = middle_of(draws, lower, upper, bounded=self._bounded)
         self.by_few += int(few.sum())
         return mean[()]  # a number where there is one figure
 

@@ -148,7 +148,10 @@ def partial_dependence(
     shape += [classes] if classes else []
     tails = [tail for level in asked.levels for tail in ((1 - level) / 2, (1 + level) / 2)]
     size = max(1, MAX_CELLS // (draws * (classes or 1)))
-    figures = [_summary(averages[at : at + size], tails) for at in range(0, len(averages), size)]
+    bounded = bool(header.schema.target.levels)
+    figures = [
+        _summary(averages[at : at + size], tails, bounded=bounded) for at in range(0, len(averages), size)
+    ]
     mean, sd, ends = (np.concatenate(part, axis=-2) for part in zip(*figures, strict=True))
     return PartialDependence(
         features=chosen,
@@ -161,14 +164,14 @@ def partial_dependence(
     )
 
 
-def _summary(averages: Floats, tails: list[float]) -> tuple[Floats, Floats, Floats]:
+def _summary(averages: Floats, tails: list[float], *, bounded: bool) -> tuple[Floats, Floats, Floats]:
     """Return mean and sd over draws [point, draw, class], also of numbers with no square, and quantiles."""
     apart = averages - averages.mean(axis=1, keepdims=True)
     scale = float(np.abs(apart).max()) or 1.0
     sd = scale * np.sqrt(np.mean((apart / scale) ** 2, axis=1))
     ends = np.quantile(averages, tails, axis=1)
     lower, upper = ends[:2] if tails else (averages.min(axis=1), averages.max(axis=1))
-    return middle_of(averages, lower, upper, axis=1)[0], sd, ends
+    return middle_of(averages, lower, upper, axis=1, bounded=bounded)[0], sd, ends
 
 
 def _curves(

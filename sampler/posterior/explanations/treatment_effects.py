@@ -128,7 +128,10 @@ def treatment_effects(
         return effect
 
     averages = Averages(
-        parts | {f"group {name}": own for name, own in groups.items()}, every=True, chains=chains
+        parts | {f"group {name}": own for name, own in groups.items()},
+        every=True,
+        chains=chains,
+        bounded=law.classes is not None,
     )
     mean, lower, upper = averages.fill(values, coded.num_rows, request.level)
     spread = averages.spread()
@@ -217,7 +220,12 @@ def _of_each_arm(
             def values(some: slice, pair: Compared = Compared((arm, against))) -> Floats:  # noqa: B008
                 return law.effect_of(coded.part(some), chosen, pair)
 
-            averages = Averages({ALL: np.ones(coded.num_rows, bool)}, every=True, chains=law.draws.num_chains)
+            averages = Averages(
+                {ALL: np.ones(coded.num_rows, bool)},
+                every=True,
+                chains=law.draws.num_chains,
+                bounded=law.classes is not None,
+            )
             averages.fill(values, coded.num_rows, request.level)
             found[name] = _estimate(averages, ALL, request.level)
     return found
@@ -275,7 +283,7 @@ def _tree(
     for number, leaf in enumerate(leaves):
         parts[str(number)] = np.zeros(coded.num_rows, bool)
         parts[str(number)][leaf.rows] = True
-    averages = Averages(parts, every=True, chains=law.draws.num_chains)
+    averages = Averages(parts, every=True, chains=law.draws.num_chains, bounded=law.classes is not None)
     averages.fill(values, coded.num_rows, level)
     of_leaves = [averages.draws(str(number)) for number in range(len(leaves))]
     between = np.zeros_like(spread)

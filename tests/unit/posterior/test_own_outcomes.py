@@ -235,4 +235,5 @@ def test_explanations_give_no_mean_that_a_few_draws_decide(monkeypatch):
     draws[7, 1] = 1e9
     mean, few = middle_of(draws, *np.quantile(draws, [0.05, 0.95], axis=0))
     assert few.tolist() == [False, True]
+    assert not middle_of(draws, *np.quantile(draws, [0.05, 0.95], axis=0), bounded=True)[1].any()
     assert mean.tolist() == [draws.mean(axis=0)[0], np.median(draws[:, 1])]
