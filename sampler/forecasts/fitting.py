@@ -21,7 +21,7 @@ from sampler.forecasts.calibration import rehearse
 from sampler.forecasts.forecaster import Forecaster
 from sampler.forecasts.history import History, SeriesKey
 from sampler.forecasts.members import NUGGET, Member, members_of
-from sampler.forecasts.paths import Fitted
+from sampler.forecasts.paths import MOST_COMMON, Fitted
 from sampler.posterior.posterior import Posterior
 from sampler.preparation import prepare
 from sampler.running import run
@@ -32,7 +32,6 @@ DEFAULTS = {"num_trees": 50, "num_chains": 2, "num_draws": 85, "num_burnin": 250
 PASSED = (*DEFAULTS, "seed", "prior", "moves", "start", "particles", "prior_only")
 LEAST_ROWS = 30  # of a series alone
 COMMON_SERIES, COMMON_STEPS = 50, 60  # by which the noise in common is judged
-MOST_COMMON = 0.95
 
 
 def fit_forecaster(X: Any, y: Any, arguments: Mapping[str, Any]) -> Forecaster:

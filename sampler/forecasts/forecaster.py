@@ -13,16 +13,14 @@ from sampler.array_types import Floats, Longs
 from sampler.data.rows import named_column
 from sampler.data.scalars import counted
 from sampler.data.table import read_column, read_rows
-from sampler.definitions.forecast import Forecasting
-from sampler.errors import DataError, DataProblem, PackedError, SettingsError
+from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.forecasts.answers import Forecast, Rehearsals, check_level, interval_named, interval_of
 from sampler.forecasts.calibration import STEPS, Calibration, repeats_of, slots_of
-from sampler.forecasts.history import History, SeriesKey, read_panel
-from sampler.forecasts.members import Member
+from sampler.forecasts.history import History, read_panel
 from sampler.forecasts.paths import Fitted, Start, sample_paths
-from sampler.forecasts.steps import Step, Times
-from sampler.posterior.posterior import Posterior
-from sampler.storage.forecast_file import read_forecaster, with_models, write_forecaster
+from sampler.forecasts.steps import Times
+from sampler.forecasts.stored import decode, encode
+from sampler.storage.forecast_file import with_models
 
 DONORS = 10  # series of a fit, from which on new ones are forecast
 NAMED = 5  # series named in a message
@@ -354,68 +352,12 @@ class Forecaster:
 
     def header_bytes(self) -> bytes:
         """Encode all but the members' models, which observing leaves as they are."""
-        history, keys = self.history, [*self.fitted[0].scales]
-        header = {
-            "asked": history.asked.to_json(),
-            "target": history.target,
-            "step": history.step.to_json(),
-            "keys": history.keys,
-            "numeric": history.numeric,
-            "start": history.start,
-            "levels": dict(history.levels),
-            "static": dict(history.static),
-            "known": [*history.known],
-            "fitted_keys": keys,
-            "members": [vars(each.member) | {"common": each.common} for each in self.fitted],
-            "origins": self.calibration.origins,
-            "rehearsed": self.calibration.keys,
-            "counts": self.calibration.counts,
-            "settings": self.settings,
-        }
-        scales = {f"scales {n}": np.array([*each.scales.values()]) for n, each in enumerate(self.fitted)}
-        known = {f"known {name}": values for name, values in history.known.items()}
-        arrays = {"y": history.y} | known | scales | self.calibration.arrays()
-        return write_forecaster(header, arrays, [])
+        return encode(self.history, self.fitted, self.calibration, self.settings)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Decode a forecaster; raise PackedError for anything that isn't one."""
-        header, arrays, models = read_forecaster(data)
-        try:
-            asked = Forecasting.read(header["asked"])
-            if asked is None:
-                raise ValueError("it has no column of times")  # noqa: TRY301
-            keys = tuple(tuple(each) for each in header["keys"])
-            shape = arrays["y"].shape
-            known = {name: arrays[f"known {name}"] for name in header["known"]}
-            static = {name: tuple(values) for name, values in header["static"].items()}
-            fits = (
-                len(shape) == 2
-                and len(keys) == shape[0]
-                and all(each.shape == shape for each in known.values())
-            )
-            if not fits or any(len(each) != len(keys) for each in static.values()):
-                raise ValueError("its history has other shapes")  # noqa: TRY301
-            history = History(
-                asked, header["target"], Step(**header["step"]), keys, tuple(header["numeric"]),
-                header["start"], arrays["y"], known,
-                {name: tuple(each) for name, each in header["levels"].items()}, static,
-            )  # fmt: skip
-            fitted_keys: list[SeriesKey] = [tuple(each) for each in header["fitted_keys"]]
-            fitted = []
-            for number, (member, model) in enumerate(zip(header["members"], models, strict=True)):
-                common = float(member.pop("common"))
-                scales = dict(zip(fitted_keys, arrays[f"scales {number}"].tolist(), strict=True))
-                fitted.append(Fitted(Member(**member), Posterior.from_bytes(model), scales, common))
-            able = all(min(each.member.lags, each.member.season) > 0 for each in fitted)
-            if not fitted or not able or history.step.size <= 0:
-                raise ValueError("it has no member, or no step")  # noqa: TRY301
-            rehearsed = [tuple(each) for each in header["rehearsed"]]
-            counts = bool(header["counts"])
-            calibration = Calibration.of_arrays(header["origins"], rehearsed, counts=counts, arrays=arrays)
-            return cls(history, fitted, calibration, header["settings"])
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise PackedError(f"the file of the forecaster can't be read: {error}") from error
+        return cls(*decode(data))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file atomically."""

@@ -11,6 +11,7 @@ import numpy as np
 from sampler.array_types import Bools, Floats, Longs
 from sampler.forecasts.history import History
 
+SCALES = ("identity", "log", "counts")
 LAGS, LAGS_OF_DAYS = 4, 7
 MOST_PHASES = 24  # of a season that is a category; others are two pairs of sines
 FEW = 8  # values beyond two seasons that a series needs for differences of seasons

@@ -26,6 +26,7 @@ from sampler.posterior.posterior import Posterior
 
 CELLS = 1 << 23  # numbers in memory at once
 LARGEST = 1e300  # of an outcome
+MOST_COMMON = 0.95  # of the variance of noise
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from sampler.data.scalars import counted, days_to_text, in_zone, number_to_text,
 from sampler.data.table import RawColumn
 from sampler.errors import DataError, DataProblem, SettingsError
 
-SEASONS = {"hour": 24, "day": 7, "business day": 5, "week": 52, "month": 12, "quarter": 4, "year": 1}
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
 DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0}
 MULTIPLES = 0.95  # share of the differences that must be whole multiples of a step
 WHOLE = 1e-3  # of a step, by which rounded decimals may be off
 MILLISECONDS = 86_400_000  # of a day: steps are whole numbers of these
 TRIED = 6  # most frequent differences that may be the step
+UNITS = ("month", "business day", "day", "number")
 ISO, DATE, NUMBER = "iso", "date", "number"
 
 

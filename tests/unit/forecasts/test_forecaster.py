@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sampler import Forecaster, PackedError, SettingsError, fit, load
+from sampler.storage.forecast_file import read_forecaster, write_forecaster
 from tests.support.forecasts import SHORT, rows_of, shops
 
 
@@ -81,6 +82,35 @@ def test_a_damaged_file_is_refused(forecaster, at):
         Forecaster.from_bytes(bytes(data))
     with pytest.raises(PackedError):
         Forecaster.from_bytes(bytes(data[:at]))
+
+
+FORGED = {  # place in the header: another value, and why it is refused
+    "start": (1 << 50, "out of range"),
+    "members.0.lags": (10**9, "out of range"),
+    "members.0.difference": ("third", "another kind of member"),
+    "step.size": (0, "no step"),
+    "step.unit": ("moon", "no step"),
+    "keys.0": (["s1"], "no series"),
+    "static.region": (["north"], "other lengths"),
+    "target": ("units", "other columns"),
+    "settings.seed": (-1, "out of range"),
+    "asked.horizon": (10**9, "horizon must be"),
+    "origins": ([1], "other shapes"),
+}
+
+
+@pytest.mark.parametrize("place", FORGED)
+def test_a_forged_file_is_refused(forecaster, place):
+    """A header with another value and a right checksum is refused by name, before anything is computed."""
+    header, arrays, models = read_forecaster(forecaster.to_bytes())
+    *path, last = place.split(".")
+    inner = header
+    for name in path:
+        inner = inner[int(name) if isinstance(inner, list) else name]
+    value, why = FORGED[place]
+    inner[int(last) if isinstance(inner, list) else last] = value
+    with pytest.raises(PackedError, match=why):
+        Forecaster.from_bytes(write_forecaster(header, arrays, models))
 
 
 def test_newer_rows_move_the_start(forecaster, plan):
