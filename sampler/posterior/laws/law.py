@@ -41,7 +41,7 @@ from sampler.storage.model_header import RECALIBRATION
 # mixture of sums of trees, and of one whose components differ by row.
 P = TypeVar("P", bound=LawPart)
 BOUND, BOUND_BY_ROW, BOUND_OF_MIXTURE = 70, 2000, 8000
-RECALIBRATED = 150_000  # to change figures of a row
+RECALIBRATED = 700_000  # to change figures of a row, of some hundred rows at once
 FEW_LEAVES, LEAF = 3, 3  # of a tree, and the cost of each more of them
 
 
