@@ -94,6 +94,11 @@ class DataError(SamplerError, ValueError):
         hidden = sum(problem.count for problem in self.problems[SHOWN:])
         super().__init__("; ".join(lines) + (f"; and {hidden} more" if hidden else ""))
 
+    @classmethod
+    def at(cls, column: str | None, row: int | None, detail: str) -> DataError:
+        """Make the error of one problem, as of `DataProblem`."""
+        return cls([DataProblem(column, row, detail)])
+
 
 class SettingsError(SamplerError, ValueError):
     """Setting with an unknown name, or a value of the wrong type or range.

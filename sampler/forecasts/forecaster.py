@@ -180,7 +180,7 @@ class Forecaster:
         features = [*history.known, *history.static]
         for name in (history.asked.time, *history.asked.series, history.target, *features):
             if name not in table.names:
-                raise DataError([DataProblem(name, None, "the column is missing, which the fit had")])
+                raise DataError.at(name, None, "the column is missing, which the fit had")
         outcome = table.column(history.target)
         rows = read_panel(table, outcome, history.asked, history.step, features, levels_of=history.levels)
         if history.asked.gaps == "zero":
@@ -326,7 +326,7 @@ class Forecaster:
                     row = int(np.flatnonzero(read == rows.levels[name].index(strange[0]))[0])
                     levels = ", ".join([*place][:NAMED])
                     detail = f"the plan has {strange[0]!r}, which the history hasn't; it has {levels}"
-                    raise DataError([DataProblem(name, row + 1, detail)])
+                    raise DataError.at(name, row + 1, detail)
                 codes = np.array([*(place[level] for level in rows.levels[name]), np.nan])
                 values = codes[np.where(np.isnan(read), -1, read).astype(int)]
             whole[series[use], at[use]] = values[use]
@@ -336,12 +336,8 @@ class Forecaster:
                 index = history.start + int(start.last[row]) + 1 + h
                 where = history.named(history.keys, int(start.series[row]), index, history.asked.time)
                 more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
-                raise DataError(
-                    [
-                        DataProblem(
-                            name, None, f"the plan has no value for {where}{more}: add these rows to it"
-                        )
-                    ]
+                raise DataError.at(
+                    name, None, f"the plan has no value for {where}{more}: add these rows to it"
                 )
             known[name] = whole
         return known

@@ -145,16 +145,12 @@ class History:
             differs = np.flatnonzero(~np.isnan(before) & ~np.isnan(rows.y) & (before != rows.y))
             if len(differs):
                 row = int(differs[0])
-                raise DataError(
-                    [
-                        DataProblem(
-                            self.target,
-                            row + 1,
-                            f"{self.named(keys, int(series[row]), int(rows.index[row]), name)} is known "
-                            f"as {before[row]:g}, and {rows.y[row]:g} came: history isn't written over, so "
-                            "leave the row out, or fit again",
-                        )
-                    ]
+                raise DataError.at(
+                    self.target,
+                    row + 1,
+                    f"{self.named(keys, int(series[row]), int(rows.index[row]), name)} is known "
+                    f"as {before[row]:g}, and {rows.y[row]:g} came: history isn't written over, so "
+                    "leave the row out, or fit again",
                 )
         levels = dict(self.levels) | {
             each: tuple(dict.fromkeys([*self.levels.get(each, ()), *own]))
@@ -188,14 +184,10 @@ class History:
         steps = f"{counted(int(same.sum()), 'time')} of a series have two rows"
         keys = tuple(sorted({*rows.keys}, key=lambda key: _order(key, self.numeric)))
         where = self.named(keys, keys.index(rows.keys[row]), int(rows.index[row]), self.asked.time)
-        raise DataError(
-            [
-                DataProblem(
-                    self.asked.time,
-                    row + 1,
-                    f"{where} has another row; {steps}: name a further column in series, or sum the rows",
-                )
-            ]
+        raise DataError.at(
+            self.asked.time,
+            row + 1,
+            f"{where} has another row; {steps}: name a further column in series, or sum the rows",
         )
 
     def named(self, keys: Sequence[SeriesKey], series: int, index: int, time: str) -> str:
@@ -304,9 +296,7 @@ def read_panel(
     """
     times = Times.read(table.column(asked.time)) if times is None else times
     if (times.form == "number") != (step.form == "number"):
-        raise DataError(
-            [DataProblem(asked.time, 1, f"times are like {step.text(0)!r} in the fit, and here not")]
-        )
+        raise DataError.at(asked.time, 1, f"times are like {step.text(0)!r} in the fit, and here not")
     index, off = step.index(times.values)
     if len(off):
         more = [DataProblem.further(asked.time, len(off) - 1, "such rows")] if len(off) > 1 else []

@@ -23,7 +23,7 @@ MEDIA_TYPE = "application/vnd.bartserve.forecaster"
 MAGIC = b"BARTFCST"
 VERSION = 1
 START = struct.Struct("<8sHII")
-MOST_CELLS = 1 << 28  # of one array
+MOST_CELLS = 1 << 26  # of one array
 
 
 def write_forecaster(
