@@ -19,9 +19,10 @@ from sampler.forecasts.forecaster import Forecaster
 from sampler.forecasts.history import History
 from sampler.forecasts.members import Member
 from sampler.forecasts.paths import Fitted
+from sampler.forecasts.untrusted import read_untrusted
 from sampler.pairs import check as check_combination
 from sampler.storage.forecast_file import MEDIA_TYPE as FORECASTER_TYPE
-from sampler.storage.forecast_file import read_forecaster, with_models
+from sampler.storage.forecast_file import is_forecaster, with_models
 
 __all__ = [
     "FORECASTER_TYPE",
@@ -38,12 +39,13 @@ __all__ = [
     "Rehearsals",
     "check_combination",
     "fit_member",
+    "is_forecaster",
     "learns",
     "learnt",
     "parts_of",
     "plan_forecaster",
     "planned_members",
-    "read_forecaster",
+    "read_untrusted",
     "rehearse",
     "settings_of_member",
     "stored_member",

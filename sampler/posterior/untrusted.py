@@ -147,7 +147,7 @@ def _check_sizes(header: Header, heads: Sequence[tuple[int, int, int]]) -> None:
 
 def _check_header(header: Header) -> None:
     schema = header.schema
-    _check_plain(
+    check_plain(
         [
             header.settings,
             header.constants,
@@ -262,7 +262,7 @@ def _check_column(column: Column) -> None:
 def _check_statistics(statistics: Sequence[Mapping[str, Any]], num_chains: int) -> None:
     if len(statistics) not in (0, num_chains):
         raise _wrong("it doesn't have statistics for each chain")
-    _check_plain(list(statistics))
+    check_plain(list(statistics))
     if len(repr(statistics)) > MAX_TEXT:
         raise _wrong("its statistics are too long")
     for chain in statistics:
@@ -277,7 +277,7 @@ def _are_counts(move: Any) -> bool:
     return all(type(count) is int and count >= 0 for count in move.values())
 
 
-def _check_plain(value: Any) -> None:
+def check_plain(value: Any) -> None:
     """Refuse values that JSON or database text can't hold: NaN, NUL, unpaired surrogates."""
     for scalar in _scalars(value):
         if isinstance(scalar, str):

@@ -13,6 +13,7 @@ from app.store import column_codec
 from app.store.column_codec import Spelling, unusual
 
 Json = dict[str, Any]
+VERDICTS = ("not_converged", "approximate", "converged")  # from worst to best
 MAX_SAID = 500  # characters of an error on a model file, which may quote the file
 
 
@@ -111,11 +112,15 @@ def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
     """
     # Imported here because only the process that reads models loads the kernels.
     from sampler import PackedError  # noqa: PLC0415
+    from sampler.host.forecasts import is_forecaster  # noqa: PLC0415
     from sampler.host.posteriors import read_contents  # noqa: PLC0415
     from sampler.host.settings import Settings  # noqa: PLC0415
 
+    data = file.read()
     try:
-        contents = read_contents(file.read())
+        if is_forecaster(data):
+            return _forecaster(data, out)
+        contents = read_contents(data)
     except PackedError as error:
         raise UnusableModelError(f"{str(error)[:MAX_SAID]}.".capitalize()) from None
     posterior, summary = contents.posterior, contents.summary
@@ -156,6 +161,36 @@ def _of_several(several: Any) -> Json:
     families = {name: several[name].settings["family"] for name in several.outcomes}
     mixed = {*families.values()} > {"gaussian"}
     return {"outcomes": list(several.outcomes), **({"families": families} if mixed else {})}
+
+
+def _forecaster(data: bytes, out: BinaryIO) -> Json:
+    """Read the file of a forecaster as `model` does: a chain is a member; raises PackedError."""
+    from sampler.host.forecasts import FORECAST_SETTINGS, read_untrusted  # noqa: PLC0415
+
+    forecaster, settings = read_untrusted(data)
+    history, header = forecaster.history, forecaster.header_bytes()
+    models = [each.posterior.to_bytes() for each in forecaster.fitted]
+    out.write(header)
+    out.writelines(models)
+    out.flush()
+    verdicts = [each.posterior.summary().verdict for each in forecaster.fitted]
+    own = {name: forecaster.settings[name] for name in FORECAST_SETTINGS if name in forecaster.settings}
+    return {
+        "header": len(header),
+        "chains": [[(settings.num_draws, len(each))] for each in models],
+        "statistics": [],
+        "target": history.target,
+        "settings": settings.to_json()
+        | own
+        | {"moves": dict(settings.moves), "family": str(forecaster.settings.get("family", "gaussian"))}
+        | {"features": [*history.known, *history.static], "columns": {}, "holdout": 0.0}
+        | {"num_series": len(history.keys), **history.asked.to_json()},
+        "calibration": None,
+        "verdict": next(each for each in VERDICTS if each in verdicts),
+        "diagnostics": forecaster.described() | {"checksum": column_codec.checksum(header)},
+        "warnings": [],
+        "iterations": 2 * settings.num_chains * settings.iterations,
+    }
 
 
 TASKS = {"dataset": dataset, "rows": rows, "model": model}

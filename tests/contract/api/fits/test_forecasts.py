@@ -109,6 +109,16 @@ def _check_all(client, settings, sales, dataset_id, tmp_path) -> None:
     assert np.array_equal(
         file.forecast({name: [r[name] for r in plan] for name in plan[0]}).paths, expected.paths
     )
+    sent = {"content-type": "application/vnd.bartserve.model"}
+    data = client.get(f"{path}/file").content
+    imported = client.post("/models", params={"name": "again"}, content=data, headers=sent)
+    assert imported.status_code == 201, imported.text
+    assert imported.json()["diagnostics"] == model["diagnostics"]
+    again = client.post("/models/again/forecast", json={"known": plan, "totals": totals, "paths": 7}).json()
+    assert again | {"model_id": said["model_id"]} == said
+    damaged = client.post("/models", content=data[:-9] + b"forgeries", headers=sent)
+    assert (damaged.status_code, "checksum" in damaged.json()["detail"]) == (422, True)
+    assert client.get("/models/again").status_code == 200
     rehearsed = client.get(f"{path}/forecast/rehearsals").json()
     assert rehearsed["inside"] == own.rehearsals().inside.tolist()
 
