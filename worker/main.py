@@ -75,9 +75,39 @@ def _load_kernels() -> None:
 
 
 def _announce(settings: Settings) -> None:
+    import logging  # noqa: PLC0415
+
     from worker.fits.tracking import announce  # noqa: PLC0415
 
+    logging.getLogger(__name__).info(has_and_lacks(settings))
     announce(settings)
+
+
+def has_and_lacks(settings: Settings) -> str:
+    """Say in a line, without secrets, what is configured for a worker, and what isn't by which setting."""
+    from importlib.metadata import entry_points  # noqa: PLC0415
+
+    from sqlalchemy import make_url  # noqa: PLC0415
+
+    database = make_url(settings.database_url)
+    own = [
+        each.name
+        for kind in ("families", "methods", "parts")
+        for each in entry_points(group=f"bartserve.{kind}")
+    ]
+    wakes = "none (BARTSERVE_REDIS_URL): the database is asked for work"
+    each = {
+        "slots": str(settings.worker_slots),
+        "database": f"{database.get_backend_name()} at {database.host or 'a local file'}",
+        "Redis": wakes if settings.redis_url is None else str(make_url(settings.redis_url).host),
+        "kernels": settings.kernels,
+        "tracking server": "none (BARTSERVE_MLFLOW_TRACKING_URI)"
+        if not settings.mlflow_tracking_uri
+        else "MLflow",
+        "private webhooks": settings.webhook_networks or "none (BARTSERVE_WEBHOOK_NETWORKS)",
+        "models of your own": ", ".join(own) or "none (bartserve.families, .methods, .parts)",
+    }
+    return "This worker has: " + "; ".join(f"{name}: {said}" for name, said in each.items())
 
 
 def _make_worker(context: Context) -> tuple[Any, Dispatcher]:

@@ -5,6 +5,7 @@ import shlex
 import shutil
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -58,6 +59,17 @@ def test_every_service_has_a_health_check_and_waits_for_what_it_needs(stack):
         assert stack[name]["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
         assert stack[name]["depends_on"]["redis"]["condition"] == "service_healthy"
     assert stack["proxy"]["depends_on"]["api"]["condition"] == "service_healthy"
+
+
+def test_the_trial_parses_and_says_what_it_cannot_try(tmp_path):
+    """Without an engine the script tries nothing, names why, and ends with the code for that."""
+    for name in ("sh", "dirname", "git", "curl"):
+        (tmp_path / name).symlink_to(shutil.which(name) or "/bin/true")
+    script = [str(tmp_path / "sh"), str(ROOT / "deploy" / "trial.sh")]
+    subprocess.run([script[0], "-n", script[1]], check=True)
+    ended = subprocess.run(script, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert ended.returncode == 3
+    assert "not tried: anything: neither docker nor podman answers" in ended.stderr
 
 
 def test_postgres_is_not_healthy_while_its_database_is_created(stack):

@@ -13,6 +13,7 @@ from app.logging import FIELDS, JsonLines, TextLines, bound
 from app.settings import Settings
 from app.store.engine import make_engine
 from worker.fits.tracking import announce
+from worker.main import has_and_lacks
 
 
 def record(message: str, *arguments: object, error: bool = False, **extra: object) -> logging.LogRecord:
@@ -97,3 +98,20 @@ def test_a_worker_says_at_its_start_what_it_lacks(monkeypatch, caplog, uri, says
     for words, message in zip(says, caplog.messages, strict=True):
         assert words in message
         assert "bartserve[mlflow]" in message
+
+
+def test_a_worker_says_at_its_start_what_it_has_and_lacks():
+    """The line names each part, or the setting that it lacks, and no password."""
+    bare = has_and_lacks(Settings(worker_slots=3))
+    for words in (
+        "slots: 3",
+        "sqlite",
+        "BARTSERVE_REDIS_URL",
+        "BARTSERVE_MLFLOW_TRACKING_URI",
+        "WEBHOOK_NETWORKS",
+    ):
+        assert words in bare
+    team = {"database_url": "postgresql://me:secret@db/x", "redis_url": "redis://:secret@bells:6379/0"}
+    full = has_and_lacks(Settings(**team, mlflow_tracking_uri="http://me:secret@runs"))
+    assert "postgresql at db; Redis: bells;" in full
+    assert "secret" not in full
