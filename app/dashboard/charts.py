@@ -29,7 +29,17 @@ from app.services.outcomes import summary
 from app.services.predictions import forecasts
 from app.services.predictions.forecasts import ForecastBody
 from app.web.scopes import GuardedRoute, needs
-from sampler.host.charts import chains, checks, effects, one_row, rankings, reasons, residuals, topologies
+from sampler.host.charts import (
+    chains,
+    checks,
+    effects,
+    one_row,
+    rankings,
+    reasons,
+    residuals,
+    topologies,
+    treatments,
+)
 from sampler.host.charts import forecasts as of_forecasts
 from sampler.host.posteriors import SCALARS, AccumulatedEffects, PartialDependence
 
@@ -213,9 +223,9 @@ async def treatment(
     by: Annotated[str, Query(max_length=1000)] = "",
     arm: Annotated[str, Query(max_length=1000)] = "",
     against: Annotated[str, Query(max_length=1000)] = "",
-    part: Literal["groups", "rows", "along"] = "groups",
+    part: Literal["groups", "rows", "along", "balance", "propensities", "sensitivity"] = "groups",
 ) -> Response:
-    """Return a chart of a treatment's effects: averages, those of rows in order, or along a feature."""
+    """Return a chart of a treatment's effects: averages, those of rows in order, along a feature, checks."""
 
     def find(asked: Asked) -> Picture:
         body = EffectsBody(by=by or None, arm=arm or None, against=against or None)
@@ -225,6 +235,14 @@ async def treatment(
         found = asked.known.treatment(*asked.model, asked.version, body).answer
         if part == "rows":
             return Picture(rankings.row_effects, [found.mean, found.lower, found.upper])
+        if part == "balance":
+            return Picture(treatments.balance, (found.balance, found.dose is not None))
+        if part == "propensities":
+            if found.propensity is None or found.dose is not None:
+                raise NotFoundError("No probability of being treated was fitted.")
+            return Picture(treatments.propensities, [found])
+        if part == "sensitivity":
+            return Picture(treatments.sensitivity, [found.sensitivity])
         return Picture(rankings.treatment_effects, (found.named_estimates(), found.difference))
 
     return await asked.answer(find)

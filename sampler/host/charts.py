@@ -10,6 +10,7 @@ from sampler.posterior.charts import (
     reasons,
     residuals,
     topologies,
+    treatments,
 )
 from sampler.posterior.charts.effects import height_of as chart_height
 from sampler.posterior.charts.effects import is_ordered
@@ -33,4 +34,5 @@ __all__ = [
     "swarm_height",
     "to_svg",
     "topologies",
+    "treatments",
 ]

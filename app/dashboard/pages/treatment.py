@@ -1,6 +1,9 @@
 """Page "Treatment": what the treatment of a model does, for whom, and how far to trust it."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
@@ -24,69 +27,95 @@ router = APIRouter(
 )
 
 
-@router.get("/{model_id}/treatment")
-@needs(PREDICT, of_kept_rows=True)
-async def treatment(
-    request: Request,
+_Typed = Annotated[str, Query(max_length=1000)]
+
+
+@dataclass(frozen=True)
+class ShownEffects:
+    """Effects of a model's treatment as a page and its report show them, by what was asked."""
+
+    frame: Frame
+    gate: TheGate
+    find: Callable[[], tuple[ExplainedEffects, dict[str, Any]]]
+    named: dict[str, str]
+
+    async def page(self, request: Request, template: str) -> Response:
+        """Compute the effects and render a page of them, or of why there are none."""
+        shown: dict[str, Any] = {"effects": None, "averages": {}, "error": None, "names": [], "ordered": []}
+        shown["chosen"] = self.named.get("by", "")
+        if self.frame["model"].state == "succeeded":
+            try:
+                found, choices = await self.gate.run(self.find)
+            except ServiceError as error:
+                if error.status not in (413, 422):
+                    raise
+                shown["error"] = error
+            else:
+                averages = found.answer.named_estimates()
+                shown |= {"effects": found.shown(), "averages": averages, **choices}
+        named = {**({"by": shown["chosen"]} if shown["chosen"] else {}), **self.named}
+        model_id = self.frame["model"].id
+        return render.render(
+            request.scope,
+            template,
+            status=200 if shown["error"] is None else shown["error"].status,
+            **self.frame,
+            **shown,
+            query=urlencode(named),
+            height=round(100 * (0.9 + 0.27 * max(len(shown["averages"]), 1))),
+            snippets=snippets.ask(
+                request,
+                f"/models/{model_id}/effects",
+                snippets.call("effects", model_id, **named),
+                method="POST",
+                body=named,
+            ),
+        )
+
+
+def shown_effects(
     predictor: ThePredictor,
     gate: TheGate,
     known: TheEffects,
     owner: Owner,
     model_id: str,
     frame: Annotated[Frame, framed_as("treatment")],
-    by: Annotated[str, Query(max_length=1000)] = "",
-    arm: Annotated[str, Query(max_length=1000)] = "",
-    against: Annotated[str, Query(max_length=1000)] = "",
-) -> Response:
-    """Show the effects of a model's treatment: on average, by a feature, and for each row."""
+    by: _Typed = "",
+    arm: _Typed = "",
+    against: _Typed = "",
+) -> ShownEffects:
+    """Return a dependency: the effects of the model in the path, by a feature and between two arms."""
     model_id, version = frame["model"].id, frame["drawn"]
-    shown: dict[str, Any] = {
-        "effects": None,
-        "averages": {},
-        "error": None,
-        "names": [],
-        "chosen": by,
-        "ordered": [],
-    }
 
-    def find() -> ExplainedEffects:
+    def find() -> tuple[ExplainedEffects, dict[str, Any]]:
         posterior = finished(predictor, owner, model_id)[1]
         features, beside = names_for_groups(posterior)
-        shown["names"] = features + beside
         # Averages by level say all of a category; rows that are set to a level would have other figures.
-        shown["ordered"] = [
+        ordered = [
             column.name
             for column in posterior.schema.columns
             if column.name in features and column.kind not in OF_LEVELS
         ]
-        shown["chosen"] = by or next(iter(shown["names"]), "")
-        body = EffectsBody(by=shown["chosen"] or None, arm=arm or None, against=against or None)
-        return known.treatment(predictor, owner, model_id, version, body)
+        chosen = by or next(iter(features + beside), "")
+        body = EffectsBody(by=chosen or None, arm=arm or None, against=against or None)
+        found = known.treatment(predictor, owner, model_id, version, body)
+        every = [column.name for column in posterior.schema.columns]
+        choices = {"names": features + beside, "ordered": ordered, "chosen": chosen, "features": every}
+        return found, choices
 
-    if frame["model"].state == "succeeded":
-        try:
-            found = await gate.run(find)
-        except ServiceError as error:
-            if error.status not in (413, 422):
-                raise
-            shown["error"] = error
-        else:
-            shown |= {"effects": found.shown(), "averages": found.answer.named_estimates()}
-    named = {
-        name: value for name, value in (("by", shown["chosen"]), ("arm", arm), ("against", against)) if value
-    }
-    return render.render(
-        request.scope,
-        "model_treatment.html",
-        status=200 if shown["error"] is None else shown["error"].status,
-        **frame,
-        **shown,
-        height=round(100 * (0.9 + 0.27 * max(len(shown["averages"]), 1))),
-        snippets=snippets.ask(
-            request,
-            f"/models/{model_id}/effects",
-            snippets.call("effects", model_id, **named),
-            method="POST",
-            body=named,
-        ),
-    )
+    named = {name: value for name, value in (("by", by), ("arm", arm), ("against", against)) if value}
+    return ShownEffects(frame, gate, find, named)
+
+
+@router.get("/{model_id}/treatment")
+@needs(PREDICT, of_kept_rows=True)
+async def treatment(request: Request, shown: Annotated[ShownEffects, Depends(shown_effects)]) -> Response:
+    """Show the effects of a model's treatment: on average, by a feature, and for each row."""
+    return await shown.page(request, "model_treatment.html")
+
+
+@router.get("/{model_id}/treatment/report")
+@needs(PREDICT, of_kept_rows=True)
+async def report(request: Request, shown: Annotated[ShownEffects, Depends(shown_effects)]) -> Response:
+    """Show a report to print: the question, the design, estimates, checks and what must hold."""
+    return await shown.page(request, "model_report.html")

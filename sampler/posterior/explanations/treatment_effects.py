@@ -135,8 +135,11 @@ def treatment_effects(
     )
     mean, lower, upper = averages.fill(values, coded.num_rows, request.level)
     spread = averages.spread()
+    in_arm = None if known is None or compared.dose else treated
     found = {
-        name: _estimate(averages, name, request.level) for name, own in averages.parts.items() if own.any()
+        name: _estimate(averages, name, request.level, in_arm)
+        for name, own in averages.parts.items()
+        if own.any()
     }
     of_groups = {name: f"group {name}" for name in groups if f"group {name}" in found}
     of_arms = None if law.effects is None else law.effects.columns.arms(coded.codes)
@@ -168,7 +171,7 @@ def treatment_effects(
         larger=_larger(averages, of_groups),
         ratio=_ratio(law, coded, averages.draws(ALL), request, chosen),
         spread=_figure(spread, request.level),
-        tree=_tree(law, coded, values, mean, spread, request.level),
+        tree=_tree(law, coded, values, mean, spread, request.level, in_arm),
         overlap=overlap,
         balance=_balance(law, sent, request),
         sensitivity=sensitivity_of(average, None if compared.by_unit else _outcome_sd(law)),
@@ -227,7 +230,8 @@ def _of_each_arm(
                 bounded=law.classes is not None,
             )
             averages.fill(values, coded.num_rows, request.level)
-            found[name] = _estimate(averages, ALL, request.level)
+            known = coded.by_role.get(ROLE)
+            found[name] = _estimate(averages, ALL, request.level, None if known is None else known == arm)
     return found
 
 
@@ -276,6 +280,7 @@ def _tree(
     mean: Floats,
     spread: Floats,
     level: float,
+    in_arm: Bools | None,
 ) -> EffectTree:
     """Divide the rows by their mean effect, and average over the parts."""
     leaves = divide(law.draws.header, coded.codes, mean)
@@ -292,7 +297,10 @@ def _tree(
     varies = np.maximum(spread**2, np.finfo(float).tiny)
     explained = np.where(spread > 0, np.minimum(between / varies, 1.0), 0.0)
     return EffectTree(
-        [EffectLeaf(leaf.in_words, _estimate(averages, str(k), level)) for k, leaf in enumerate(leaves)],
+        [
+            EffectLeaf(leaf.in_words, _estimate(averages, str(k), level, in_arm))
+            for k, leaf in enumerate(leaves)
+        ],
         _figure(explained, level),
         float(np.mean(of_leaves[-1] > of_leaves[0])) if len(leaves) > 1 else 0.5,
     )
@@ -329,7 +337,7 @@ def _counted(coded: Coded, request: EffectsRequest) -> NDArray[np.int64]:
     return rows
 
 
-def _estimate(averages: Averages, name: str, level: float) -> EffectEstimate:
+def _estimate(averages: Averages, name: str, level: float, in_arm: Bools | None) -> EffectEstimate:
     own, of_population = averages.estimate(name, level), averages.population(level, name)
     draws = averages.by_chain(name)
     use, mcse = judge_average(draws)
@@ -343,6 +351,7 @@ def _estimate(averages: Averages, name: str, level: float) -> EffectEstimate:
         rows=own.rows,
         use=use,
         mcse=mcse,
+        treated=None if in_arm is None else int(in_arm[averages.parts[name]].sum()),
     )
 
 

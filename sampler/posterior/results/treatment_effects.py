@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from sampler.array_types import BoolsByRow, ByRow
 from sampler.data.scalars import cells_to_text, number_to_text
+from sampler.errors import SettingsError
 from sampler.posterior.core.intervals import Interval
 from sampler.posterior.results.answer import Answer, RowAnswer, plot
 from sampler.posterior.results.columns import ends_of
@@ -33,6 +35,8 @@ class EffectEstimate:
         Whether its chains agree: "usable", "roughly" or "not_yet".
     mcse
         Monte Carlo standard error of the mean; None of too few draws.
+    treated
+        Number of these rows that were treated; None of a dose, and where treatments are unknown.
 
     """
 
@@ -45,6 +49,7 @@ class EffectEstimate:
     rows: int
     use: OfCredible
     mcse: float | None
+    treated: int | None = None
 
 
 @dataclass(frozen=True)
@@ -204,38 +209,36 @@ class Sensitivity:
 
 @dataclass(frozen=True, repr=False)
 class EffectsTable(Answer):
-    """Average effects, a line each: a data frame by `to_pandas`, or text for a paper."""
+    """Part of an answer about effects, a line each: a data frame by `to_pandas`, or text for a paper."""
 
-    estimates: dict[str, EffectEstimate]
+    named: dict[str, list[Any]]
 
     def columns(self) -> dict[str, Any]:
-        """Arrange it by name: ``group``, ``rows``, ``estimate``, ends, ``probability``, ``usable``."""
-        ends = ("lower", "upper", "population_lower", "population_upper")
-        sources = {"rows": "rows", "estimate": "mean", **dict(zip(ends, ends, strict=True))}
-        sources |= {"probability": "positive", "usable": "use"}
-        found = {
-            name: [getattr(each, source) for each in self.estimates.values()]
-            for name, source in sources.items()
-        }
-        return {"group": [*self.estimates]} | found
+        """Arrange it by name."""
+        return self.named
 
     def _lines(self) -> list[list[str]]:
         """Return the heads and the cells of each line as text: figures with three digits."""
-        named = self.columns()
-        cells = zip(*named.values(), strict=True)
-        heads = [name.replace("_", " ") for name in named]
+        cells = zip(*self.named.values(), strict=True)
+        heads = [name.replace("_", " ") for name in self.named]
         return [heads, *([_cell(value) for value in line] for line in cells)]
+
+    def _places(self, words: str, figures: str) -> list[str]:
+        """Return how each column is set: as words or as figures."""
+        return [
+            words if any(isinstance(each, str) for each in own) else figures for own in self.named.values()
+        ]
 
     def to_markdown(self) -> str:
         """Write it as a table of Markdown."""
         heads, *lines = ([cell.replace("|", "\\|") for cell in line] for line in self._lines())
-        rule = ["---", *["---:"] * (len(heads) - 2), "---"]
+        rule = self._places("---", "---:")
         return "\n".join(f"| {' | '.join(line)} |" for line in (heads, rule, *lines))
 
     def to_latex(self) -> str:
         """Write it as a tabular of LaTeX with the rules of booktabs."""
         heads, *lines = (" & ".join(map(_escaped, line)) + r" \\" for line in self._lines())
-        places = f"l{'r' * (len(self.columns()) - 2)}l"
+        places = "".join(self._places("l", "r"))
         top, end = rf"\begin{{tabular}}{{{places}}}" + "\n\\toprule", "\\bottomrule\n\\end{tabular}"
         return "\n".join([top, heads, r"\midrule", *lines, end])
 
@@ -243,7 +246,7 @@ class EffectsTable(Answer):
 def _cell(value: Any) -> str:
     if isinstance(value, str):
         return "not yet" if value == "not_yet" else value
-    return str(value) if isinstance(value, int) else number_to_text(value, 3)
+    return "" if value is None else str(value) if isinstance(value, int) else number_to_text(value, 3)
 
 
 LATEX = {each: f"\\{each}" for each in "&%$#_{}"} | {
@@ -383,9 +386,51 @@ class TreatmentEffects(RowAnswer):
         named |= {} if self.unsupported is None else {"unsupported": self.unsupported}
         return named | ({} if self.propensity is None else {"propensity": self.propensity})
 
-    def table(self) -> EffectsTable:
-        """Arrange the averages of rows, arms and groups as a table for a paper."""
-        return EffectsTable(self.named_estimates())
+    def table(self, part: str = "averages") -> EffectsTable:
+        """Arrange a part of the answer as a table for a paper.
+
+        Parameters
+        ----------
+        part
+            "averages" of rows, arms and groups; "balance", features between the arms; "overlap", its figures;
+            "sensitivity", the average by the shift of a hidden cause.
+
+        Returns
+        -------
+        EffectsTable
+            The table. Averages have the columns ``group``, ``rows``, ``treated`` (not of a dose),
+            ``estimate``, the ends, ``probability`` of being above 0 and ``usable``.
+
+        Raises
+        ------
+        SettingsError
+            For another part.
+
+        """
+        if part == "balance":
+            return EffectsTable(
+                _lines_of(self.balance, {name: name for name in ("feature", "before", "after")})
+            )
+        if part == "overlap":
+            known = {} if self.overlap is None else vars(self.overlap)
+            figures = {name: getattr(each, "mean", each) for name, each in known.items() if each is not None}
+            return EffectsTable({"figure": [*figures], "value": [*figures.values()]})
+        if part == "sensitivity":
+            columns = zip(*self.sensitivity.curve, strict=True)
+            return EffectsTable(
+                dict(zip(("shift", "estimate", "lower", "upper"), map(list, columns), strict=True))
+            )
+        if part != "averages":
+            raise SettingsError(
+                f"part must be averages, balance, overlap or sensitivity, not {part!r}",
+                field="part",
+                code="not_accepted",
+            )
+        ends = ("lower", "upper", "population_lower", "population_upper")
+        sources = {"rows": "rows"} | ({} if self.dose else {"treated": "treated"}) | {"estimate": "mean"}
+        sources |= {**dict(zip(ends, ends, strict=True)), "probability": "positive", "usable": "use"}
+        estimates = self.named_estimates()
+        return EffectsTable({"group": [*estimates]} | _lines_of(estimates.values(), sources))
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the averages, those of the arms and of groups, with matplotlib; return the axes."""
@@ -395,3 +440,21 @@ class TreatmentEffects(RowAnswer):
     def plot_rows(self, ax: Any = None) -> Any:
         """Draw the rows' effects in order, with their intervals, with matplotlib; return the axes."""
         return plot("rankings:row_effects", ax, self.mean, self.lower, self.upper)
+
+    def plot_balance(self, ax: Any = None) -> Any:
+        """Draw how far apart features are before and after weighting (a love plot); return the axes."""
+        return plot("treatments:balance", ax, self.balance, self.dose is not None)
+
+    def plot_propensity(self, ax: Any = None) -> Any:
+        """Draw the fitted probability of being treated by arm, with matplotlib; return the axes."""
+        return plot("treatments:propensities", ax, self)
+
+    def plot_sensitivity(self, ax: Any = None) -> Any:
+        """Draw the average with its interval by the shift of a hidden cause; return the axes."""
+        return plot("treatments:sensitivity", ax, self.sensitivity)
+
+
+def _lines_of(each_of: Iterable[Any], sources: Mapping[str, str]) -> dict[str, list[Any]]:
+    """Return columns by name of the attributes of some objects."""
+    lines = [*each_of]
+    return {name: [getattr(line, source) for line in lines] for name, source in sources.items()}

@@ -191,7 +191,7 @@ def check(pages: dict[str, Page], *, has_treatment: bool, name: str = "") -> Non
     assert not told
     found = {address.partition("?")[0].rpartition("/")[2] for address in pages}
     assert found >= {"chains", "features", "effects", "what-if", "outcomes", "predict", "improve", "settings"}
-    assert ("treatment" in found) == has_treatment
+    assert ("treatment" in found) == ("report" in found) == has_treatment
     if "groups" in name:
         assert not has_treatment or "treatment?by=site" in {each.rpartition("/")[2] for each in pages}
 

@@ -189,21 +189,47 @@ def test_a_feature_without_a_name_may_modify_the_effect():
     assert named.constants == unnamed.constants
 
 
-def test_a_table_for_a_paper():
-    """The averages are columns of a frame, and the same figures in Markdown and LaTeX."""
+@pytest.mark.parametrize("part", ["averages", "balance", "overlap", "sensitivity"])
+def test_a_table_for_a_paper(part):
+    """Each part is a frame, and the same figures in Markdown and LaTeX."""
     answer = fitted().effects(by="site")
-    table = answer.table()
+    table = answer.table(part)
     frame = table.to_pandas()
-    assert [*frame["group"]] == [*answer.named_estimates()]
-    assert frame["estimate"][0] == answer.average.mean
-    assert [*frame] == ["group", "rows", "estimate", "lower", "upper", "population_lower", "population_upper",
-                        "probability", "usable"]  # fmt: skip
-    heads, rule, first, *_ = table.to_markdown().splitlines()
-    assert heads.count("|") == rule.count("|") == first.count("|") == 10
-    assert f"| {NUM_ROWS} |" in first
+    first, *_ = frame.itertuples(index=False)
+    known = {
+        "averages": (["group", "rows", "treated", "estimate", "lower", "upper", "population_lower",
+                      "population_upper", "probability", "usable"],
+                     ("average", NUM_ROWS, answer.treated.rows, answer.average.mean)),
+        "balance": (["feature", "before", "after"], tuple(vars(answer.balance[0]).values())),
+        "overlap": (["figure", "value"], ("treated", answer.overlap.treated)),
+        "sensitivity": (["shift", "estimate", "lower", "upper"], answer.sensitivity.curve[0]),
+    }  # fmt: skip
+    names, values = known[part]
+    assert ([*frame], tuple(first)[: len(values)]) == (names, values)
+    heads, rule, *lines = table.to_markdown().splitlines()
+    assert {line.count("|") for line in (heads, rule, *lines)} == {len(names) + 1}
     latex = table.to_latex()
-    assert latex.startswith("\\begin{tabular}{lrrrrrrrl}\n\\toprule\ngroup & rows & estimate")
     assert latex.count(r" \\") == len(frame) + 1
+    if part == "averages":
+        assert latex.startswith("\\begin{tabular}{lrrrrrrrrl}\n\\toprule\ngroup & rows & treated")
+        assert [*frame["group"]] == [*answer.named_estimates()]
+        assert frame["treated"].sum() == 2 * frame["treated"][0] + answer.treated.treated
+    with pytest.raises(SettingsError, match="averages, balance, overlap or sensitivity"):
+        answer.table("placebo")
+
+
+def test_charts_of_trust():
+    """Charts show the figures of the answer: features by name, rows of each arm, where the interval is 0."""
+    answer = fitted().effects()
+    balance = answer.plot_balance()
+    assert [text.get_text() for text in balance.get_yticklabels()][-1] == answer.balance[0].feature == "a"
+    weighted = next(line for line in balance.get_lines() if line.get_label() == "weighted")
+    assert weighted.get_xdata()[-1] == abs(answer.balance[0].after)
+    above, below = (sum(bar.get_height() for bar in bars) for bars in answer.plot_propensity().containers)
+    assert (above, below) == (answer.treated.rows, -answer.untreated.rows)
+    assert answer.plot_sensitivity().get_lines()[-1].get_xdata()[0] == answer.sensitivity.shift
+    with pytest.raises(SettingsError, match="plot_balance"):
+        fitted("plain").effects().plot_propensity()
 
 
 def test_groups_by_cut_points_and_by_two_columns():
