@@ -10,6 +10,7 @@ import socket
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -87,9 +88,7 @@ def has_and_lacks(settings: Settings) -> str:
     """Say in a line, without secrets, what is configured for a worker, and what isn't by which setting."""
     from importlib.metadata import entry_points  # noqa: PLC0415
 
-    from sqlalchemy import make_url  # noqa: PLC0415
-
-    database = make_url(settings.database_url)
+    database = urlsplit(settings.database_url)
     own = [
         each.name
         for kind in ("families", "methods", "parts")
@@ -98,8 +97,8 @@ def has_and_lacks(settings: Settings) -> str:
     wakes = "none (BARTSERVE_REDIS_URL): the database is asked for work"
     each = {
         "slots": str(settings.worker_slots),
-        "database": f"{database.get_backend_name()} at {database.host or 'a local file'}",
-        "Redis": wakes if settings.redis_url is None else str(make_url(settings.redis_url).host),
+        "database": f"{database.scheme.partition('+')[0]} at {database.hostname or 'a local file'}",
+        "Redis": wakes if settings.redis_url is None else str(urlsplit(settings.redis_url).hostname),
         "kernels": settings.kernels,
         "tracking server": "none (BARTSERVE_MLFLOW_TRACKING_URI)"
         if not settings.mlflow_tracking_uri
