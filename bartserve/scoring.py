@@ -22,6 +22,7 @@ import numpy as np
 
 from sampler import DataError, Posterior, SettingsError, load, load_many
 from sampler.data.row_flags import as_text
+from sampler.storage.forecast_file import is_forecaster
 
 if TYPE_CHECKING:
     import os
@@ -85,6 +86,9 @@ class Scorer:
         self._keep = tuple(keep)
         self._path: str | None = None
         self._contents = b""
+        if _forecasts(model):
+            message = "a forecaster forecasts later steps and predicts no rows: ask forecast"
+            raise SettingsError(message, field="model", code="not_applicable")
         if isinstance(model, Posterior):
             self._contents = model.to_bytes()
         elif Path(model).is_dir() or (shared and Path(model).is_file()):
@@ -191,6 +195,16 @@ class Scorer:
         posterior = model if isinstance(model, Posterior) else next(iter(model.values()))
         row = {column.name: [None] for column in posterior.schema.inputs}
         return _columns_of(posterior.predict(row, **self._options))
+
+
+def _forecasts(model: Any) -> bool:
+    """Tell whether a model, or its file, is a forecaster."""
+    if isinstance(model, Posterior) or hasattr(model, "forecast"):
+        return hasattr(model, "forecast")
+    if not Path(model).is_file():
+        return False
+    with Path(model).open("rb") as file:
+        return is_forecaster(file.read(64))
 
 
 def _columns_of(prediction: Any) -> dict[str, Any]:

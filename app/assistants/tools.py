@@ -14,6 +14,7 @@ from app.assistants.words import (
     FEATURES,
     WARNINGS,
     dataset_words,
+    forecast_words,
     joined,
     line,
     listed,
@@ -139,7 +140,8 @@ class Tools:
         ] = None,
     ) -> str:
         """Start to fit a model, by default with a fifth of the rows held out; then call wait."""
-        given = {"name": name, "features": features, "holdout": holdout, **(settings or {})}
+        held = None if (settings or {}).get("time") else holdout  # forecasts are judged by rehearsals
+        given = {"name": name, "features": features, "holdout": held, **(settings or {})}
         if taken := sorted({"self", "dataset", "dataset_id", "target"} & (settings or {}).keys()):
             raise ToolError(f"settings can't have {taken[0]}: it is an argument of its own.")
         with self._asking(context) as bart:
@@ -191,6 +193,27 @@ class Tools:
                 use = None  # the key may predict and not read
         return prediction_words(answer, use)
 
+    def forecast(
+        self,
+        context: Context,
+        model: NamedModel,
+        known: Annotated[
+            list[dict[str, Any]] | None,
+            Field(
+                description="The plan, where columns are known ahead: rows with them, times and series for "
+                "each step. A refusal names the first row that is lacking."
+            ),
+        ] = None,
+        series: Annotated[list[Any] | None, Field(description="Series to forecast; default: all.")] = None,
+        steps: Annotated[int | None, Field(ge=1, description="Steps of the total; default: all.")] = None,
+        by: Annotated[str | None, Field(description="A column whose values make a total each.")] = None,
+        level: Annotated[float, Field(gt=0, lt=1, description="The level of the intervals.")] = 0.9,
+    ) -> str:
+        """Forecast the next steps of series, and their total over a lead time, with intervals and claims."""
+        total = {name: value for name, value in (("steps", steps and [steps]), ("by", by)) if value}
+        with self._asking(context) as bart:
+            return forecast_words(bart.forecast(model, known, series=series, level=level, totals=[total]))
+
     def explain(
         self,
         context: Context,
@@ -237,7 +260,7 @@ class Tools:
         return joined([*lines, *verdicts])
 
 
-TOOLS = ("overview", "upload", "fit", "wait", "verdict", "predict", "explain", "compare")
+TOOLS = ("overview", "upload", "fit", "wait", "verdict", "predict", "forecast", "explain", "compare")
 CHANGES = frozenset({"upload", "fit"})  # the others change nothing
 
 

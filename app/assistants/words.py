@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from app.client import Dataset, Model, Prediction, ProblemError
+from app.client import Dataset, Model, Prediction, ProblemError, SeriesForecast
 
 LENGTH = 6_000  # characters of an answer
 NAME = 80  # characters of a name or value of the data
@@ -99,6 +99,10 @@ def model_words(model: Model) -> str:
         return f"{head}, {100 * model.fraction:.0f}% done{left}. Call wait again."
     if model.state != "succeeded":
         return f"{head}. {line(model.error or '')}"
+    if claim := (model.diagnostics or {}).get("claim"):  # of a forecaster
+        known = model.settings.get("known")
+        plan = f"; known ahead must be {', '.join(map(line, known))}" if known else ""
+        return joined([f"{head}.", claim, f"Call forecast{plan}.", *listed(model.warnings, WARNINGS)])
     held = model.holdout or {}
     scores = [_score_words("", held)]
     scores += [_score_words(f"{line(each)}: ", own) for each, own in (held.get("outcomes") or {}).items()]
@@ -119,6 +123,20 @@ def model_words(model: Model) -> str:
 SCORES = (
     "rmse", "linear_rmse", "accuracy", "auc", "log_loss", "log_score", "crps", "concordance", "rps"
 )  # fmt: skip
+
+
+def forecast_words(answer: SeriesForecast) -> str:
+    """Return the claim, the totals and the steps of a forecast."""
+    columns = answer.to_dict()
+    lines = [[line(value) for value in each] for each in zip(*columns.values(), strict=True)]
+    told = [answer.claim]
+    for total in answer.totals:
+        told.append(f"Totals of steps {total['steps'][0]} to {total['steps'][-1]}. {total['claim']}")
+        for k, figures in enumerate(zip(total["median"], total["lower"], total["upper"], strict=True)):
+            of = ", ".join(line(values[k]) for values in total["sets"].values()) or "all series"
+            told.append("- {}: {} ({} to {})".format(of, *map(line, figures)))
+    told += [", ".join(columns), *(", ".join(each) for each in lines)]
+    return joined([*told, *listed(answer.warnings, WARNINGS, "Warning: ")])
 
 
 def prediction_words(answer: Prediction, use: dict[str, Any] | None) -> str:

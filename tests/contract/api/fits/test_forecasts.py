@@ -1,14 +1,18 @@
 """Forecasters over HTTP: fitted by workers, asked, refused; the same bits as the library's."""
 
 import io
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from app.assistants import words
+from app.assistants.tools import Tools
 from app.client import Client
 from app.dashboard.formatting import number
-from sampler import Forecaster, fit
+from bartserve.scoring import Scorer
+from sampler import Forecaster, SettingsError, fit
 from tests.support.api_calls import post_csv
 from tests.support.command_line import bartserve
 from tests.support.databases import only
@@ -152,6 +156,14 @@ def _check_client(client, tmp_path, plan, expected) -> None:
         assert forecast.total((2, 3), "region")["upper"] == expected.total((2, 3), "region").upper.tolist()
         assert forecast.to_dict()["median"].tolist() == expected.columns()["median"].tolist()
         assert bart.rehearsals("sales")["step"][:4] == [1, 2, 3, 4]
+        tools, context = Tools(lambda _: bart, None), SimpleNamespace(headers=None)
+        told = tools.forecast(context, "sales", plan, steps=3, by="region")
+        assert f"- north: {words.line(expected.total(3).median[0])} (" in told
+        assert expected.claim in told
+        assert "Call forecast; known ahead must be promo" in tools.verdict(context, "sales")
+        bart.download("sales", tmp_path / "sales.file")
+        with pytest.raises(SettingsError, match="ask forecast"):
+            Scorer(tmp_path / "sales.file")
     (tmp_path / "plan.csv").write_text(csv_of(columns))
     asked = ("--known", "plan.csv", "--total", "2-3", "--by", "region", "--output", "f.csv")
     ran = bartserve("forecast", "sales", *asked, cwd=tmp_path, BARTSERVE_URL=url)
