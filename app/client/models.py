@@ -45,6 +45,10 @@ class Models(Calls):
         series: str | Sequence[str] | None = None,
         horizon: int | None = None,
         known: str | Sequence[str] | None = None,
+        step: str | None = None,
+        season: int | Sequence[int] | None = None,
+        difference: str | None = None,
+        gaps: str | None = None,
         missing_target: Literal["refuse", "leave_out"] | None = None,
         holdout: float | None = None,
         calibrate: Literal["none", "holdout", "folds"] | None = None,
@@ -88,9 +92,9 @@ class Models(Calls):
             Names of columns with these roles.
         levels
             Ordered classes (family "ordinal") from the lowest to the highest; numbers need none.
-        time, series, horizon, known
-            For forecasts: column of times, columns that tell a row's series, steps ahead, and features whose
-            later values are known (`forecast`; docs/forecasts.md has step, season, difference and gaps).
+        time, series, horizon, known, step, season, difference, gaps
+            For forecasts (docs/forecasts.md): column of times, columns that tell a row's series, steps ahead,
+            features whose later values are known; the step between times, and steps until a season returns.
         missing_target
             "leave_out" leaves out rows without a target, which are refused otherwise.
         holdout, calibrate
