@@ -25,7 +25,8 @@ H_COLUMNS = 10  # by default
 SUM = 60  # per draw at a row: to convert the sum of its trees and to add it up
 TOGETHER = 0.7  # of the work of a row by itself, where all are added up at once
 OUTCOME, REPEAT = 500, 5e6  # per simulated outcome, and per outcome of each draw, for all rows
-RECALIBRATED = 3.0  # times the work of an outcome where the law is recalibrated: its moments and its table
+OF_TABLE = 0.005  # of the work of a continuous ranked probability score, by the table of a recalibrated law
+RECALIBRATED = 4.0  # times the work of an outcome where the law is recalibrated: its moments and its table
 # Per set of what is expected, and of new outcomes; row of one; draw of a row for a population
 SET, SET_OF_NEW, BY_ROW, POPULATION = 30_000, 160_000, 8_000, 250
 # Of effects: per row, per answer, and for each two groups, where a number's quarters are four
@@ -156,7 +157,8 @@ def distribution_work(law: Law, draws: int, rows: int, points: int, quantiles: i
     )
     point, quantile, score = COUNTS if law.counts else MIXTURE if mixture else TAILS if tails else NORMAL
     score = STEP * min(draws, STEPS) if law.noise_differs else score
-    each = point * points + quantile * quantiles + score * scores
+    by_table = 1.0 if law.recalibration is None else OF_TABLE
+    each = point * points + quantile * quantiles + score * by_table * scores
     once = SEARCH if quantiles and not law.counts else 0
     return reading(law, rows) + once + rows * (of_row(law, draws) + draws * (law.noise_work + each))
 
