@@ -32,6 +32,7 @@ OF_KEPT_ROWS = (
     "what-if",
     "treatment",
     "treatment.svg",
+    "treatment/report",
 )
 LOOK, ASK, CHANGE = {keys.READ}, {keys.PREDICT}, {keys.TRAIN}
 # Scopes of routes outside the rule: GET needs `read`, anything else `train`.
