@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from sampler.data.encode import Coded
+from sampler.data.table import RawColumn, read
 from sampler.data.treatment.support import SUPPORT
 from sampler.engines import load_code
+from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.explanations.effect_checks import support_of
 from sampler.posterior.explanations.treatment_effects import By, EffectsRequest, treatment_effects
 from sampler.posterior.laws.law import Law
@@ -54,8 +56,9 @@ class TreatedPosterior:
         of
             Which of the rows count: "all", "treated" (those in `arm`) or "untreated" (those in `against`).
         by
-            A feature by which averages are given too: by its levels, or a number or date by quarters; two
-            of them; or cut points of a feature, ``{"age": [40, 60]}``, with None for a second one without.
+            A column by which averages are given too: by its levels, or a number or date by quarters; two
+            of them; or cut points of numbers, ``{"age": [40, 60]}``, with None for a second one without. It
+            is a feature, a column of groups, or one that X has beside those of the model.
         level
             Probability of the intervals.
         num_draws
@@ -83,8 +86,30 @@ class TreatedPosterior:
         check("effects", law)
         request = EffectsRequest.check(of, by, level, law.draws.header.effects, arm, against)
         chosen = law.alike(num_draws)
-        coded = self.training_rows() if X is None else law.draws.coded(X)
-        return treatment_effects(law, coded, request, chosen)
+        beside = self._beside(X, by)
+        rows = read(X).without(beside) if beside else X
+        coded = self.training_rows() if X is None else law.draws.coded(rows)
+        return treatment_effects(law, coded, request, chosen, beside)
+
+    def _beside(self, X: Any, by: By | None) -> dict[str, RawColumn]:
+        """Read the columns of rows by which averages are asked for and that the model doesn't have."""
+        schema, roles = self.law.schema, self.law.draws.header.roles.values()
+        known = [column.name for column in (*schema.columns, *schema.groups)]
+        names = [by] if isinstance(by, str) else by if isinstance(by, list | tuple | dict) else []
+        strange = [
+            name
+            for name in names
+            if isinstance(name, str) and name not in [*known, *roles, schema.target.name]
+        ]
+        if strange and X is None:
+            why = (
+                f"{unknown_feature('by', strange[0], known)}; to average by another column give rows with it"
+            )
+            raise SettingsError(why, field="by", code="unknown")
+        if not strange or isinstance(X, Coded):
+            return {}
+        table = read(X)
+        return {name: table.column(name) for name in strange if name in table.names}
 
     def placebo(self, seed: int = 0, level: float = 0.9) -> TreatmentEffects:
         """Compute effects of a placebo: the same fit to treatments drawn by chance, which did nothing.

@@ -1,5 +1,6 @@
 """Effects of a treatment: on average, in groups and for each row, for whom, and how far to trust them."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Literal
 
@@ -42,8 +43,9 @@ class EffectsBody(StrictBody, Question):
     of: Literal["all", "treated", "untreated"] = Field(default="all", description="Which of the rows count.")
     by: str | list[str] | dict[str, list[float] | None] | None = Field(
         default=None,
-        description="A feature by whose levels, or quarters, averages are given too; two of them; or the cut "
-        'points of features, {"age": [40, 60]}, with null for one without.',
+        description="A column by whose levels, or quarters, averages are given too; two of them; or the cut "
+        'points of numbers, {"age": [40, 60]}, with null for one without: features, columns of groups, or '
+        "others that the rows have.",
     )
     arm: str | float | None = Field(
         default=None,
@@ -70,7 +72,8 @@ class EffectsBody(StrictBody, Question):
         work = partial(effects_work, posterior.law, draws * posterior.num_chains, by=self.by)
         rows, few = model.rows, ""
         if rows is None and posterior.law.effects is not None:
-            rows, few = _rows_of_dataset(model, work)
+            by = [self.by] if isinstance(self.by, str) else [*(self.by or ())]
+            rows, few = _rows_of_dataset(model, work, by)
         else:
             model.check_work(work, "Effects")
         answer = posterior.effects(
@@ -92,13 +95,16 @@ def names_for_groups(posterior: Posterior) -> tuple[list[str], list[str]]:
     return features, beside
 
 
-def _rows_of_dataset(model: ExplainedModel, work: WorkOf) -> tuple[Columns | None, str]:
+def _rows_of_dataset(model: ExplainedModel, work: WorkOf, by: Sequence[str]) -> tuple[Columns | None, str]:
     """Read rows of the model's dataset, as many as may be asked about, and say so where these are not all.
+
+    They have the columns of the model and those of `by`.
 
     None where the dataset is gone: the model keeps some rows.
     """
     header, dataset = model.posterior.header, model.head.dataset_id
-    names = [*(column.name for column in header.schema.inputs), *header.beside.values()]
+    own = [*(column.name for column in header.schema.inputs), *header.beside.values()]
+    names = [*dict.fromkeys([*own, *by])]
     if dataset is None:
         return None, ""
     try:

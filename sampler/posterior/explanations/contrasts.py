@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sampler.array_types import Codes, Floats
+from sampler.array_types import Bools, Codes, Floats
 from sampler.data.binning import MISSING
 from sampler.data.encode import Coded, numbers
 from sampler.data.scalars import as_text, number_to_text
 from sampler.data.schema import OF_LEVELS
+from sampler.data.table import RawColumn
 from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.core.intervals import equal_tailed, middle_of
 from sampler.posterior.core.progress import track
@@ -29,6 +30,7 @@ FEWEST_ALIKE = 10  # fewest training rows with a setting for which others can be
 NEAR = 0.1  # a number is near a setting if at most this share of the cut points lies between
 USUAL_SHARE = 0.05  # share of rows that are unlike the others by chance
 MOST_GROUPS, MOST_COLUMNS = 50, 2
+QUARTERS = ("lowest quarter", "second quarter", "third quarter", "highest quarter")
 
 
 @dataclass(frozen=True)
@@ -287,22 +289,36 @@ def groups_by(header: Header, coded: Coded, by: str) -> dict[str, NDArray[np.boo
 
 
 def groups_of(
-    header: Header, coded: Coded, by: str | Sequence[str] | Mapping[str, Sequence[float] | None]
+    header: Header,
+    coded: Coded,
+    by: str | Sequence[str] | Mapping[str, Sequence[float] | None],
+    beside: Mapping[str, RawColumn],
 ) -> dict[str, NDArray[np.bool_]]:
-    """Divide rows by one column as `groups_by`, by two, or by a feature's cut points.
+    """Divide rows by one column as `groups_by`, by two, or by cut points of numbers.
 
     A row at a cut point is below it, as it is in the trees: between two values of the fit it is exact.
+    `beside` has columns of the rows that the model doesn't have, by name.
 
     Raises SettingsError as `groups_by`, and for other numbers of columns and cut points that don't rise.
     """
-    if isinstance(by, str):
-        return groups_by(header, coded, by)
-    asked = dict(by) if isinstance(by, Mapping) else dict.fromkeys(by) if isinstance(by, list | tuple) else {}
+    asked = (
+        {by: None}
+        if isinstance(by, str)
+        else dict(by)
+        if isinstance(by, Mapping)
+        else dict.fromkeys(by)
+        if isinstance(by, list | tuple)
+        else {}
+    )
     if not 1 <= len(asked) <= MOST_COLUMNS or not all(isinstance(name, str) for name in asked):
         message = f"by: name one column, or {MOST_COLUMNS}, as text, a list or cut points by name, not {by!r}"
         raise SettingsError(message, field="by", code="not_accepted")
     each = [
-        groups_by(header, coded, name) if cuts is None else _between(header, coded, name, cuts)
+        _groups_by_values(beside[name], cuts)
+        if name in beside
+        else groups_by(header, coded, name)
+        if cuts is None
+        else _between(header, coded, name, cuts)
         for name, cuts in asked.items()
     ]
     if len(each) == 1:
@@ -325,25 +341,65 @@ def _between(header: Header, coded: Coded, name: str, cuts: Sequence[float]) -> 
     columns = header.schema.columns
     if name not in (names := [column.name for column in columns]):
         raise unknown_feature("by", name, names)
+    points, labels = _cuts_of(name, cuts, columns[names.index(name)].kind)
+    (position,) = (i for i, (j, _) in enumerate(header.schema.coded) if j == names.index(name))
+    own = coded.codes[position]
+    part = np.searchsorted(header.grid.encode(position, np.array(points, float)), own)
+    return _with_missing({label: part == k for k, label in enumerate(labels)}, own == MISSING)
+
+
+def _cuts_of(name: str, cuts: Any, kind: str) -> tuple[list[float], list[str]]:
+    """Check cut points of a column, and name the parts between them; raise SettingsError."""
     points = [*cuts] if isinstance(cuts, list | tuple) else []
     numbers_only = all(isinstance(each, int | float) and math.isfinite(each) for each in points)
     rising = numbers_only and all(low < high for low, high in pairwise(points))
-    kind = columns[names.index(name)].kind
     if kind != "number" or not rising or not 0 < len(points) < MOST_GROUPS:
         message = (
             f"by: cut points are of a feature of numbers and rise, at most {MOST_GROUPS - 1}, such as "
             f"[40, 60], not {cuts!r} of {name!r}"
         )
         raise SettingsError(message, field="by", code="not_accepted")
-    (position,) = (i for i, (j, _) in enumerate(header.schema.coded) if j == names.index(name))
-    own = coded.codes[position]
-    part = np.searchsorted(header.grid.encode(position, np.array(points, float)), own)
     texts = [number_to_text(point) for point in points]
-    labels = [f"up to {texts[0]}", *(f"above {low}, up to {high}" for low, high in pairwise(texts))]
-    groups = {
-        label: (part == k) & (own != MISSING) for k, label in enumerate([*labels, f"above {texts[-1]}"])
-    }
-    return groups | ({"missing": own == MISSING} if (own == MISSING).any() else {})
+    between = (f"above {low}, up to {high}" for low, high in pairwise(texts))
+    return points, [f"up to {texts[0]}", *between, f"above {texts[-1]}"]
+
+
+def _with_missing(groups: dict[str, Bools], missing: Bools) -> dict[str, Bools]:
+    """Leave rows without a value out of groups; they are one of their own."""
+    found = {name: rows & ~missing for name, rows in groups.items()}
+    return found | (
+        {"missing" if "missing" not in groups else "without a value": missing} if missing.any() else {}
+    )
+
+
+def _groups_by_values(column: RawColumn, cuts: Sequence[float] | None) -> dict[str, Bools]:
+    """Divide rows by the values of a column that the model doesn't have: numbers by their own quarters."""
+    if cuts is not None:
+        points, labels = _cuts_of(column.name, cuts, column.type)
+    numbers = column.numbers
+    if numbers is None or column.type == "boolean":
+        cells = column.cells or [
+            None if np.isnan(each) else bool(each) for each in ([] if numbers is None else numbers)
+        ]
+        index, levels = RawColumn(column.name, "text", cells=cells).labelled
+        if len(levels) > MOST_GROUPS:
+            raise SettingsError(
+                f"by: {column.name!r} has {len(levels)} levels, more than {MOST_GROUPS}",
+                field="by",
+                code="too_large",
+            )
+        in_order = sorted(range(len(levels)), key=levels.__getitem__)
+        return _with_missing({levels[k]: index == k for k in in_order}, index < 0)
+    present = numbers[~np.isnan(numbers)]
+    if cuts is None:
+        points, labels = quarters(present).tolist(), list(QUARTERS)
+    part = np.searchsorted(points, numbers)
+    return _with_missing({label: part == k for k, label in enumerate(labels)}, np.isnan(numbers))
+
+
+def quarters(present: NDArray[Any]) -> NDArray[Any]:
+    """Return the upper ends of three quarters of values."""
+    return np.quantile(present, [0.25, 0.5, 0.75], method="inverted_cdf") if len(present) else np.zeros(3)
 
 
 def _groups_by_feature(
@@ -357,12 +413,8 @@ def _groups_by_feature(
         return {str(level): np.all(own == of_levels[:, [k]], axis=0) for k, level in enumerate(levels)}
     (reference,) = header.reference[positions]
     present = reference[reference != MISSING]
-    edges = np.quantile(present, [0.25, 0.5, 0.75], method="inverted_cdf") if len(present) else np.zeros(3)
-    quarter = np.searchsorted(edges, own[0])
-    return {
-        name: (quarter == k) & (own[0] != MISSING)
-        for k, name in enumerate(("lowest quarter", "second quarter", "third quarter", "highest quarter"))
-    }
+    quarter = np.searchsorted(quarters(present), own[0])
+    return {name: (quarter == k) & (own[0] != MISSING) for k, name in enumerate(QUARTERS)}
 
 
 def _rows_near(header: Header, setting: Mapping[str, Any]) -> NDArray[np.bool_]:

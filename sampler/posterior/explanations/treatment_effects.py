@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sampler.array_types import Bools, Floats
 from sampler.data.encode import Coded
+from sampler.data.table import RawColumn
 from sampler.data.treatment.design import ROLE, TWO, EffectDesign
 from sampler.errors import DataError, SettingsError
 from sampler.posterior.assessment.diagnostics import evenly_spaced
@@ -72,7 +73,11 @@ class EffectsRequest:
 
 
 def treatment_effects(
-    law: Law, coded: Coded, request: EffectsRequest, chosen: NDArray[np.int64]
+    law: Law,
+    coded: Coded,
+    request: EffectsRequest,
+    chosen: NDArray[np.int64],
+    beside: Mapping[str, RawColumn],
 ) -> TreatmentEffects:
     """Compute effects with intervals over draws; see `Posterior.effects`.
 
@@ -86,6 +91,8 @@ def treatment_effects(
         What is asked.
     chosen
         Draws of all chains, by their numbers.
+    beside
+        Columns of the rows, by which averages are asked for, that the model doesn't have.
 
     Returns
     -------
@@ -119,7 +126,8 @@ def treatment_effects(
         parts |= {} if unsupported is None else {"supported": ~unsupported}
         if request.of == "all":
             parts |= {"treated": treated, "untreated": others}
-    groups = {} if request.by is None else groups_of(header, coded, request.by)
+    groups = {} if request.by is None else groups_of(header, sent, request.by, beside)
+    groups = {name: own[rows] for name, own in groups.items()}
     positive = np.empty(coded.num_rows)
 
     def values(some: slice) -> Floats:

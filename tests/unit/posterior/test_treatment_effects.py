@@ -248,6 +248,24 @@ def test_groups_by_cut_points_and_by_two_columns():
     assert sum(each.rows for each in crossed.groups.values()) == NUM_ROWS
     assert len(posterior.effects(by=["site", "a"]).groups) == 8
     assert posterior.effects(by=["site"]).groups == posterior.effects(by="site").groups
+    beside = {"region": np.where(table["b"] > 0, "east", "west").tolist(), "income": table["b"]}
+    beside["region"][0] = None
+    region, income = (table | {"a": a, name: beside[name]} for name in beside)
+    by_region = posterior.effects(region, by="region").groups
+    assert {name: each.rows for name, each in by_region.items()} == {
+        name: beside["region"].count(key)
+        for name, key in (("east", "east"), ("west", "west"), ("missing", None))
+    }
+    east = np.array([each == "east" for each in beside["region"]])
+    assert by_region["east"].mean == pytest.approx(whole.mean[east].mean())
+    assert posterior.effects(income, by={"income": [0]}).groups["above 0"].rows == np.sum(table["b"] > 0)
+    assert [*posterior.effects(income, by="income", of="treated").groups][::3] == [
+        "lowest quarter",
+        "highest quarter",
+    ]
+    assert len(posterior.effects(region, by=["site", "region"]).groups) == 5
+    with pytest.raises(SettingsError, match="to average by another column give rows with it"):
+        posterior.effects(by="region")
     for by in ({"a": [1, 0]}, {"a": []}, {"site": [1]}, {"c": [1]}, ["a", "b", "site"], [], 7, {"a": ["x"]}):
         with pytest.raises(SettingsError, match=r"by:|no feature"):
             posterior.effects(by=by)

@@ -56,6 +56,13 @@ def test_a_treatment_goes_all_the_way(client, settings, tmp_path):
     cut = client.post(f"{path}/effects", json={"by": {"a": [0.0], "site": None}, "columns": columns}).json()
     assert {*cut["groups"]} == {"a above 0, site n", "a up to 0, site s"}
     problem(client.post(f"{path}/effects", json={"by": {"site": [1]}, "columns": columns}), 422)
+    beside = columns | {"region": ["e", None]}
+    assert {*client.post(f"{path}/effects", json={"by": "region", "columns": beside}).json()["groups"]} == {
+        "e",
+        "missing",
+    }
+    refused = problem(client.post(f"{path}/effects", json={"by": "region"}), 422)
+    assert "give rows with it" in refused["errors"][0]["detail"]
     assert answer["use"] == own.use
     assert answer["unsupported"] == own.unsupported.tolist()
     assert answer["average"]["mcse"] == own.average.mcse
@@ -69,7 +76,15 @@ def test_a_treatment_goes_all_the_way(client, settings, tmp_path):
     assert "no data can show that" in page.text
     assert said in page.text
     charts = set(re.findall(r'src="(/ui/models/[^"]*treatment.svg[^"]*)"', page.text))
-    assert len(charts) == 2, "a category's averages say all of it"
+    parts = {re.search(r"part=(\w+)", address)[1] for address in charts}
+    checks = {"balance", "propensities", "sensitivity"}
+    assert parts == {"groups", "rows"} | checks, "a category's averages say all of it"
+    report = client.get(f"/ui{path}/treatment/report", params={"by": "site"})
+    assert report.status_code == 200, report.text
+    assert {"The question", "The design", "Estimates", "Checks", "What must hold"} <= {
+        *re.findall(r"<h2>(.*?)</h2>", report.text)
+    }
+    assert all(words in report.text for words in (said, "no data can show that", "a, b, site"))
     assert "part=along" in client.get(f"/ui{path}/treatment", params={"by": "a"}).text
     for address in charts:
         drawn = client.get(address.replace("&amp;", "&"))
