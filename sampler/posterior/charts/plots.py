@@ -170,6 +170,7 @@ class Plots:
         *,
         level: float = 0.9,
         ice: int = 0,
+        of: str = "mean",
         ax: Any = None,
     ) -> Any:
         """Draw the partial dependence on one feature with its interval, or on two as surfaces.
@@ -184,6 +185,8 @@ class Plots:
             Probability of the interval.
         ice
             Number of single rows whose curves are drawn too, for one feature of numbers or dates.
+        of
+            "mean", predictions; "effect", the effect of the model's treatment.
         ax
             Axes to draw on; for two features an array of two (the mean, and its posterior sd), for three an
             array of three (the mean at the lowest, a middle and the highest value of the third).
@@ -194,8 +197,9 @@ class Plots:
             The axes drawn on.
 
         """
-        effect = self._posterior.partial_dependence(features, X, level=level, ice=ice)
-        return effects.dependence(self._on(ax), effect, self._target, self._rows(*effect.features))
+        effect = self._posterior.partial_dependence(features, X, level=level, ice=ice, of=of)
+        label = "effect" if of == "effect" else self._target
+        return effects.dependence(self._on(ax), effect, label, self._rows(*effect.features))
 
     def accumulated_effects(self, feature: str, X: Any = None, *, level: float = 0.9, ax: Any = None) -> Any:
         """Draw the accumulated local effects of a column of numbers or dates, with their interval."""

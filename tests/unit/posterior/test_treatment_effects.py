@@ -228,6 +228,10 @@ def test_charts_of_trust():
     above, below = (sum(bar.get_height() for bar in bars) for bars in answer.plot_propensity().containers)
     assert (above, below) == (answer.treated.rows, -answer.untreated.rows)
     assert answer.plot_sensitivity().get_lines()[-1].get_xdata()[0] == answer.sensitivity.shift
+    along = fitted().plot.effects("a", of="effect")
+    assert along.get_ylabel() == "effect"
+    curve = fitted().partial_dependence("a", of="effect")
+    np.testing.assert_array_equal(along.get_lines()[0].get_ydata(), curve.mean)
     with pytest.raises(SettingsError, match="plot_balance"):
         fitted("plain").effects().plot_propensity()
 

@@ -84,7 +84,10 @@ def test_a_treatment_goes_all_the_way(client, settings, tmp_path):
     assert {"The question", "The design", "Estimates", "Checks", "What must hold"} <= {
         *re.findall(r"<h2>(.*?)</h2>", report.text)
     }
-    assert all(words in report.text for words in (said, "no data can show that", "a, b, site"))
+    assert all(
+        words in report.text for words in (said, "no data can show that", "a, b, site", "causal forest")
+    )
+    assert "lazy" not in report.text
     assert "part=along" in client.get(f"/ui{path}/treatment", params={"by": "a"}).text
     for address in charts:
         drawn = client.get(address.replace("&amp;", "&"))
