@@ -127,7 +127,8 @@ def fit(
         "bart", numbers or two classes). New rows have theirs in a column of its name ("treatment" unless it
         has one); without such a column, 0, or the first arm.
     propensity
-        A feature that is each row's probability of being treated, known from elsewhere; None fits it.
+        A feature, or n values of one, that is each row's probability of being treated, known from
+        elsewhere; None fits it. New rows have it in a column of its name ("propensity" unless it has one).
     groups
         A column of X or n values, or names of up to four columns, whose levels (subjects, schools, sites)
         differ by more than the features say: each has an intercept beside the trees, normal with a standard

@@ -515,6 +515,9 @@ def test_known_propensity():
     posterior = fit(own, y, treatment=table["treatment"], propensity="known", **SHORT)
     assert posterior.header.effects.propensities == ()
     of_effect = np.concatenate([draws.forests["effect"].feature for draws in posterior.chains()])
+    given = fit(features(table), y, treatment=table["treatment"], propensity=known, **SHORT)
+    assert given.schema.columns[-1].name == "propensity"
+    np.testing.assert_array_equal(given.effects().mean, posterior.effects().mean)
     last = len(posterior.header.schema.coded) - 1
     assert not np.any(of_effect == last)
     assert any(np.any(draws.feature == last) for draws in posterior.chains())
