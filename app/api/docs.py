@@ -13,6 +13,7 @@ from starlette.responses import FileResponse, JSONResponse
 
 from app.services.access.keys import SCOPES
 from app.services.errors import NotFoundError
+from app.services.predictions.inference import InferBody
 from app.web.errors import Problem, titles
 from app.web.scopes import GuardedRoute, Needs, list_needs, needs
 
@@ -127,7 +128,7 @@ SET_ID = (
     "A set's id or name. If several sets share the name, it means the newest of which a model has succeeded; "
     "until one has, the newest."
 )
-DESCRIBED = {"model_id": MODEL_ID, "set_id": SET_ID}
+DESCRIBED = {"model_id": MODEL_ID, "set_id": SET_ID, "version": "The id of one of the models of the name."}
 # Examples of parameters by name.
 PARAMETERS: dict[str, Any] = {
     "model_id": "cars",
@@ -142,6 +143,13 @@ PARAMETERS: dict[str, Any] = {
     "rows": 20,
     "points": 250,
     "name": "cars",
+    "version": "mdl_0123456789abcdef0123",
+}
+INFERENCE = {
+    "inputs": [
+        {"name": name, "shape": [1], "datatype": "FP64", "data": [cell]} for name, cell in CAR.items()
+    ],
+    "parameters": {"level": 0.9},
 }
 FIT = {"dataset_id": PARAMETERS["dataset_id"], "target": "mpg", "name": "cars", "holdout": 0.2, "seed": 1}
 # Examples of JSON bodies, files and JSON responses by operation.
@@ -163,6 +171,8 @@ BODIES: dict[str, Any] = {
         "totals": [{"steps": [1, 6], "by": "region"}],
     },
     "create_prediction": {"dataset_id": PARAMETERS["dataset_id"], "interval": "predictive"},
+    "infer_rows": INFERENCE,
+    "infer_rows_by_version": INFERENCE,
     "invoke": {"dataframe_records": [CAR], "params": {"level": 0.9}},
     "report_outcomes": {"rows": [CAR | {"mpg": 31.5, "id": "car 17"}], "key": "id", "repeated": "skip"},
     "recalibrate_by_outcomes": {"since": None},
@@ -190,6 +200,9 @@ TEXTS = {
 ANSWERS: dict[str, Any] = {
     "get_live": {"status": "alive"},
     "get_ready": {"status": "ready"},
+    "server_live": {"live": True},
+    "server_ready": {"ready": True},
+    "server_metadata": {"name": "bartserve", "version": "0.2.0", "extensions": ["binary_tensor_data"]},
 }
 
 
@@ -263,9 +276,10 @@ def document(app: FastAPI) -> None:
             )
             parts = openapi_document.setdefault("components", {})
             schemas = parts.setdefault("schemas", {})
-            problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-            schemas |= {f"{name}": part for name, part in problem.pop("$defs").items()}
-            schemas["Problem"] = problem
+            for kind in (Problem, InferBody):
+                schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
+                schemas |= {f"{name}": part for name, part in schema.pop("$defs").items()}
+                schemas[kind.__name__] = schema
             for unused in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(unused, None)
             parts["securitySchemes"] = {

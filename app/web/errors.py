@@ -24,6 +24,7 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
 FULL_RETRY_SECONDS = 60
 UNSTORABLE_TEXT = "text must not contain a NUL or half a surrogate pair"
+INFERENCE = "/v2/"  # paths of the Open Inference Protocol
 PROBLEM = "bartserve.problem"  # key in the scope for the problem type of a refused request
 UNREACHABLE = (OperationalError, InterfaceError, PoolTimeoutError)  # errors of an unreachable database
 OUTER = frozenset({"body", "query", "path", "header"})  # first steps of a path into a request
@@ -63,6 +64,9 @@ class Problem(BaseModel):
     detail: str = Field(description="An explanation of this occurrence, and what to do.")
     request_id: str = Field(description="The id in the X-Request-ID header and in the logs.")
     errors: list[Entry] = Field(description="The faults, if the data or the request are at fault.")
+    error: str | None = Field(
+        None, description="Under /v2 the `detail`, which clients of that protocol read; absent elsewhere."
+    )
 
 
 # Errors of HTTP itself, which no service raises: status -> (type, title, detail)
@@ -144,6 +148,8 @@ def render(
         "request_id": request_id_of(scope),
         "errors": [fault.to_json() for fault in faults],
     }
+    if f"{scope.get('path', '')}/".startswith(INFERENCE):
+        body["error"] = detail
     if isinstance(scope, MutableMapping):
         scope[PROBLEM] = slug
     page = getattr(getattr(scope.get("app"), "state", None), "problem_page", None)

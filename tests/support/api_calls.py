@@ -19,7 +19,9 @@ def problem(response: httpx.Response, status: int, slug: str | None = None) -> d
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     body = response.json()
-    assert set(body) == {"type", "title", "status", "detail", "request_id", "errors"}
+    of_protocol = {"error"} if response.request.url.path.startswith("/v2") else set()
+    assert set(body) == {"type", "title", "status", "detail", "request_id", "errors"} | of_protocol
+    assert body.get("error", body["detail"]) == body["detail"]
     assert body["status"] == status
     assert body["detail"]
     assert body["request_id"] == response.headers["x-request-id"]

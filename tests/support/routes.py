@@ -11,7 +11,7 @@ from app.web.middleware.auth import OPEN
 
 ABSENT = {"dataset_id": "ds_1", "model_id": "mdl_1", "prediction_id": "prd_1", "name": "x", "slug": "x"}
 ABSENT |= {"key_id": "x", "study_id": "std_1", "other_id": "mdl_2"}
-ABSENT |= {"set_id": "set_1"}
+ABSENT |= {"version": "mdl_1", "set_id": "set_1"}
 ABSENT |= {"webhook_id": "wh_1", "delivery_id": "msg_1"}
 
 
@@ -44,6 +44,11 @@ def address(path: str, **named: str) -> str:
     return re.sub(r"{(\w+)[^}]*}", lambda field: (ABSENT | named)[field[1]], path)
 
 
+def tensor(name: str, datatype: str, data: list[Any], **more: Any) -> dict[str, Any]:
+    """Return an input of the Open Inference Protocol."""
+    return {"name": name, "shape": [len(data)], "datatype": datatype, "data": data} | more
+
+
 def body_for(path: str, dataset_id: str) -> dict[str, Any]:
     """Return a JSON body for a path, if its POST needs one."""
     rows = {"rows": [{"size": 1, "colour": "red"}]}
@@ -51,6 +56,7 @@ def body_for(path: str, dataset_id: str) -> dict[str, Any]:
         "predict": rows,
         "predictions": {"dataset_id": dataset_id},
         "invocations": {"dataframe_records": [{"size": 1, "colour": "red"}]},
+        "infer": {"inputs": [tensor("size", "FP64", [1]), tensor("colour", "BYTES", ["red"])]},
         "forecast": {"level": 0.8},
         "studies": {"permutations": 20},
         "outcomes": {"rows": [{"size": 1, "colour": "red", "y": 1}]},

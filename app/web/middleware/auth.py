@@ -50,7 +50,7 @@ PUBLIC = "bartserve.public_url"  # in the ASGI scope: the public URL, if set
 FOREIGN = "This service refuses requests from web pages of other sites."
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 # Paths that skip authentication. This grants nothing: a route that is not `keyless` still requires a key.
-OPEN = ("/health/", "/ui/static", "/ui/sign-in")
+OPEN = ("/health/", "/v2/health/", "/ui/static", "/ui/sign-in")
 
 
 class Access:

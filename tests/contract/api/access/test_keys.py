@@ -34,6 +34,7 @@ OF_KEPT_ROWS = (
     "treatment.svg",
     "treatment/report",
 )
+OF_PROTOCOL = ("", "/ready", "/versions/{version}", "/versions/{version}/ready")
 LOOK, ASK, CHANGE = {keys.READ}, {keys.PREDICT}, {keys.TRAIN}
 # Scopes of routes outside the rule: GET needs `read`, anything else `train`.
 OTHERWISE = {
@@ -41,6 +42,9 @@ OTHERWISE = {
     ("POST", "/model-sets/{set_id}/predict"): ASK,
     ("POST", "/models/{model_id}/predictions"): ASK,
     ("POST", "/models/{model_id}/invocations"): ASK,
+    **{("GET", f"/v2/models/{{model_id}}{end}"): LOOK | ASK for end in OF_PROTOCOL},
+    **{("POST", f"/v2/models/{{model_id}}{end}/infer"): ASK for end in ("", "/versions/{version}")},
+    ("GET", "/v2"): LOOK | ASK,
     ("POST", "/models/{model_id}/partial-dependence"): ASK,
     ("POST", "/models/{model_id}/shap"): ASK,
     ("POST", "/models/{model_id}/survival"): ASK,

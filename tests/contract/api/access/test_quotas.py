@@ -306,6 +306,8 @@ COMPUTES = {
     "/models/{model_id}/predict",
     "/model-sets/{set_id}/predict",
     "/models/{model_id}/invocations",
+    "/v2/models/{model_id}/infer",
+    "/v2/models/{model_id}/versions/{version}/infer",
     "/models/{model_id}/partial-dependence",
     "/models/{model_id}/shap",
     "/models/{model_id}/survival",

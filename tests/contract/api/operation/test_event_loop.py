@@ -26,6 +26,9 @@ def bodies(path: str, count: int) -> Iterator[bytes]:
     """Yield large bodies: with as many rows, in every shape, where the route takes rows, and of no use."""
     example = body_for(path, "ds_1").get("json", {})
     yield json.dumps(example | {"no_such_field": [1] * 4 * count}).encode()
+    if path.endswith("infer"):
+        inputs = [each | {"shape": [count], "data": each["data"] * count} for each in example["inputs"]]
+        yield json.dumps({"inputs": inputs}).encode()
     if rows := example.get("rows") or example.get("dataframe_records"):
         columns = {name: [value] * count for name, value in rows[0].items()}
         split = {"columns": [*rows[0]], "data": [[*rows[0].values()]] * count}

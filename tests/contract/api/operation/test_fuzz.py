@@ -10,6 +10,7 @@ from tests.support.api_calls import post_csv, problem, table
 from tests.support.databases import only
 from tests.support.fuzzing.json_values import FUZZ, TEXT, VALUES, WORDS, check, send
 from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.routes import tensor
 
 BRIEF = hypothesis_settings(FUZZ, max_examples=max(20, FUZZ.max_examples // 4))  # of many requests each
 
@@ -96,6 +97,10 @@ QUESTIONS = {  # a valid body of each route about a model, and fields to change
         {"inputs": {"size": [1], "colour": ["red"]}},
         ("inputs", "instances", "dataframe_records", "dataframe_split", "params"),
     ),
+    "infer": (
+        {"inputs": [tensor("size", "FP64", [1]), tensor("colour", "BYTES", ["red"])]},
+        ("id", "inputs", "outputs", "parameters", "model_name"),
+    ),
     "studies": ({"permutations": 20}, ("kind", "permutations", "level", "seed", "candidates")),
     "extend/estimate": ({"num_draws": 1}, ("num_draws", "stop")),
     "extend": ({"stop": {"max_draws": -1}}, ("num_draws", "stop")),
@@ -111,6 +116,7 @@ RULES = st.sampled_from(["verdict", "max_rhat", "min_ess", "max_seconds", "max_d
 def test_no_question_about_a_model_makes_a_server_error(client, settings, route):
     """Any JSON, and valid requests with changed fields, stop rules or candidates, never give a 5xx."""
     path = f"/models/{fitted(client, settings)['id']}"
+    asked = f"/v2{path}" if route == "infer" else path
     valid, names = QUESTIONS[route]
     changed = st.dictionaries(
         st.sampled_from(names), VALUES | st.sampled_from(["size", "colour"]), max_size=3
@@ -119,8 +125,8 @@ def test_no_question_about_a_model_makes_a_server_error(client, settings, route)
     @given(body=VALUES, fields=changed, rules=st.dictionaries(RULES, VALUES, max_size=3))
     @BRIEF
     def fuzz(body, fields, rules):
-        send(client, f"{path}/{route}", body)
-        send(client, f"{path}/{route}", valid | fields)
+        send(client, f"{asked}/{route}", body)
+        send(client, f"{asked}/{route}", valid | fields)
         if route.startswith("extend"):
             send(client, f"{path}/extend/estimate", {"stop": rules})
         if route == "studies":
