@@ -223,11 +223,6 @@ TABLE: tuple[Pair, ...] = (
     Pair("no treatment", "propensity", f"propensity {TREATED}", "propensity", ("propensity",)),
     Pair("no treatment", "effects of another kind", f"effects {TREATED}", "effects", ("effects",)),
     Pair("no treatment", "assignment=random", f"assignment {TREATED}", "assignment", ("assignment",)),
-    Pair("treatment", "event",
-         "event doesn't go with treatment, whose effect on times is not learnt (as a feature its values can "
-         "be compared, docs/contrasts.md; or take the logarithms of the times as the target, missing where "
-         "event is 0, with those of the others as lower in place of event)", "event", ("treatment",),
-         CONTRADICTION),
     Pair("treatment", "single trees", "treatment needs method bart, not {method}", "method",
          ("method=", "treatment"), CONTRADICTION),
     Pair("treatment", "counts with more zeros", "{family} has zeros that a treatment might change too",

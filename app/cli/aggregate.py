@@ -51,6 +51,7 @@ Examples
   bartserve effects weights new.csv --of treated --output effects.csv
   bartserve effects weights --arm high --against low
   bartserve effects wages --arm 16 --against 12
+  bartserve effects gbsg --measure survival --until 1825
 """
 
 
@@ -206,6 +207,11 @@ def effects(
         str | None, typer.Option(help="Of several arms, or of a dose, the one whose effect is asked.")
     ] = None,
     against: Annotated[str | None, typer.Option(help="The arm or dose that it is compared with.")] = None,
+    measure: Annotated[
+        Literal["restricted_mean", "survival", "ratio"] | None,
+        typer.Option(help="Of times with events: means up to a time, probabilities of more, or a ratio."),
+    ] = None,
+    until: Annotated[float | None, typer.Option(help="That time.")] = None,
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.9,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV to this file.")] = None,
     as_json: AsJson = False,
@@ -217,12 +223,19 @@ def effects(
     table = None if rows is None else table_of(rows)
     with asking(url, data_dir, errors.print) as client:
         answer = client.effects(
-            model, table, of=of, by=_cut_points(by), level=level, arm=arm, against=against
-        )
+            model, table, of=of, by=_cut_points(by), level=level, arm=arm, against=against,
+            measure=measure, until=until,
+        )  # fmt: skip
     if as_json:
         print_json(answer)
         return
-    for sentence in (answer["use"]["text"], *answer["of_dose"], answer["holds"], answer["hidden"]):
+    for sentence in (
+        answer["use"]["text"],
+        *answer["of_dose"],
+        *answer["of_times"],
+        answer["holds"],
+        answer["hidden"],
+    ):
         errors.print(sentence)
     if ratio := answer["ratio"]:
         ends = range_to_text(ratio["lower"], ratio["upper"])
@@ -269,7 +282,15 @@ def _averages(answer: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def _show_effects(answer: Mapping[str, Any]) -> None:
     title = f"{answer['difference']}, {answer['level']:.0%} intervals, model {answer['model_id']}"
     table = Table(title=title, title_justify="left")
-    for name in ("", "rows", "effect", "interval", "of the population", "above 0", "use"):
+    for name in (
+        "",
+        "rows",
+        "effect",
+        "interval",
+        "of the population",
+        f"above {answer['neutral']:g}",
+        "use",
+    ):
         table.add_column(name, justify="right")
     for name, each in _averages(answer).items():
         table.add_row(

@@ -341,8 +341,9 @@ class Predictions(Calls):
     def effects(self, model: str | Model, rows: Any = None, **options: Any) -> Json:
         """Return what a treatment does; `options` as in POST .../effects.
 
-        They are of, by, arm, against, level and draws. `rows` is a list of dicts, a dict of lists or arrays,
-        or a data frame, with the treatment's column; None takes those of the model's dataset.
+        They are of, by, arm, against, measure, until, level and draws. `rows` is a list of dicts, a dict
+        of lists or arrays, or a data frame, with the treatment's column; None takes those of the model's
+        dataset.
         """
         body = {**({} if rows is None else rows_json(rows)), **without_none(options)}
         return self._json(Call("POST", address("models", model, "effects"), json=body, repeatable=True))

@@ -14,12 +14,12 @@ from fastapi import APIRouter, Path, Query
 from numpy.typing import NDArray
 from starlette.responses import Response
 
+from app.dashboard.effects import asked_effects
 from app.dashboard.studio import Asked, Picture, TheAsked
 from app.services.access.keys import PREDICT, READ
 from app.services.errors import InvalidRequestError, NotFoundError
 from app.services.explanations import convergence, densities, diagnostics
 from app.services.explanations.convergence import GrowthQuery
-from app.services.explanations.effects import EffectsBody
 from app.services.explanations.guard import Explained, explain
 from app.services.explanations.importance import ImportanceQuery
 from app.services.explanations.partial_dependence import feature_rows
@@ -223,27 +223,34 @@ async def treatment(
     by: Annotated[str, Query(max_length=1000)] = "",
     arm: Annotated[str, Query(max_length=1000)] = "",
     against: Annotated[str, Query(max_length=1000)] = "",
-    part: Literal["groups", "rows", "along", "balance", "propensities", "sensitivity"] = "groups",
+    measure: Annotated[str, Query(max_length=20)] = "",
+    until: Annotated[str, Query(max_length=30)] = "",
+    part: Literal["groups", "rows", "along", "curves", "balance", "propensities", "sensitivity"] = "groups",
 ) -> Response:
-    """Return a chart of a treatment's effects: averages, those of rows in order, along a feature, checks."""
+    """Return a chart of a treatment's effects: averages, by rows in order, a feature or time, and checks."""
 
     def find(asked: Asked) -> Picture:
-        body = EffectsBody(by=by or None, arm=arm or None, against=against or None)
+        body = asked_effects(by, arm, against, measure, until)
         if part == "along":
             of = asked.known.effect_along(*asked.model, asked.version, body)
             return Picture(effects.dependence, (of.answer, "effect", [feature_rows(*asked.model, by)]))
         found = asked.known.treatment(*asked.model, asked.version, body).answer
-        if part == "rows":
-            return Picture(rankings.row_effects, [found.mean, found.lower, found.upper])
-        if part == "balance":
-            return Picture(treatments.balance, (found.balance, found.dose is not None))
-        if part == "propensities":
-            if found.propensity is None or found.dose is not None:
-                raise NotFoundError("No probability of being treated was fitted.")
-            return Picture(treatments.propensities, [found])
-        if part == "sensitivity":
-            return Picture(treatments.sensitivity, [found.sensitivity])
-        return Picture(rankings.treatment_effects, (found.named_estimates(), found.difference))
+        if part == "curves" and found.curves is None:
+            raise NotFoundError("Curves are of times with events.")
+        if part == "propensities" and (found.propensity is None or found.dose is not None):
+            raise NotFoundError("No probability of being treated was fitted.")
+        drawn: dict[str, tuple[Any, Sequence[Any]]] = {
+            "groups": (
+                rankings.treatment_effects,
+                (found.named_estimates(), found.difference, found.neutral),
+            ),
+            "rows": (rankings.row_effects, [found.mean, found.lower, found.upper, found.neutral]),
+            "curves": (one_row.curves_of_arms, (found.curves, (found.arm, found.against))),
+            "balance": (treatments.balance, (found.balance, found.dose is not None)),
+            "propensities": (treatments.propensities, [found]),
+            "sensitivity": (treatments.sensitivity, [found.sensitivity, found.neutral]),
+        }
+        return Picture(*drawn[part])
 
     return await asked.answer(find)
 

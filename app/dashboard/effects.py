@@ -1,10 +1,12 @@
 """Figures of the page of effects and of its charts: computed once, by as many draws as are affordable."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+from pydantic import ValidationError
 
 from app.services.errors import Fault, InvalidRequestError, ServiceError, TooLargeError, UnusableDataError
 from app.services.explanations.accumulated_effects import AccumulationBody, ExplainedAccumulation
@@ -64,7 +66,8 @@ class Effects:
         self, predictor: Predictor, owner: str, model_id: str, version: str, asked: EffectsBody
     ) -> ExplainedEffects:
         """Compute the effects of a model's treatment; raises as the service."""
-        key = ("treatment", owner, model_id, version, str(asked.by or ""), *_ends(asked))
+        figure = (asked.measure or "", str(asked.until or ""))
+        key = ("treatment", owner, model_id, version, str(asked.by or ""), *_ends(asked), *figure)
         return self._once(key, lambda: explain(predictor, owner, model_id, asked))
 
     def effect_along(
@@ -97,6 +100,18 @@ class Effects:
                 self._kept.get(name, lambda: kept)
         result: T = kept.value
         return result
+
+
+def asked_effects(by: str, arm: str, against: str, measure: str, until: str) -> EffectsBody:
+    """Read what a page asks about effects, empty for what it doesn't; raises InvalidRequestError."""
+    texts: dict[str, Any] = {"by": by, "arm": arm, "against": against, "measure": measure, "until": until}
+    with suppress(ValueError):
+        texts["until"] = float(until)
+    try:
+        return EffectsBody(**{name: value for name, value in texts.items() if value != ""})
+    except ValidationError as error:
+        faults = [Fault(str(each["loc"][0]), None, each["msg"]) for each in error.errors()]
+        raise InvalidRequestError(errors=faults) from None
 
 
 def _ends(asked: EffectsBody) -> tuple[str, str]:

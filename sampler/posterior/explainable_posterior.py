@@ -15,6 +15,7 @@ from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.core.intervals import Request
 from sampler.posterior.explanations.accumulated_effects import accumulated_effects
 from sampler.posterior.explanations.contrasts import ContrastWish, contrast
+from sampler.posterior.explanations.effect_measures import Measure
 from sampler.posterior.explanations.inclusion import inclusion, rows_at_rules
 from sampler.posterior.explanations.interactions import interactions
 from sampler.posterior.explanations.partial_dependence import (
@@ -184,7 +185,8 @@ class ExplainablePosterior:
             Bound on the work, in tenths of a nanosecond of a core; rows are left out, evenly, to respect it.
         of
             "mean", or "noise" for the noise's standard deviation where it differs by row: what makes an
-            outcome uncertain; "effect" for that of the treatment of a fit that has one.
+            outcome uncertain; "effect" for that of the treatment of a fit that has one, of times with events
+            on the restricted mean.
         arm, against
             Of the effect of a treatment with several arms, or of a dose, the two compared, as for `effects`.
 
@@ -211,10 +213,11 @@ class ExplainablePosterior:
         else:
             self._check_part(of)
         compared = Compared.of(law.draws.header.effects, arm, against)
+        measure = Measure.of(law, compared) if of == "effect" else Measure()
 
         def f(changed: Coded) -> Floats:
             if of == "effect":
-                return law.effect_of(changed, chosen, compared)
+                return measure.effect_of(law, changed, chosen, compared)
             if of == "noise":
                 return law.outcome_sd(changed, num_draws).reshape(len(chosen), changed.num_rows)
             return law.mean_of(changed, chosen)

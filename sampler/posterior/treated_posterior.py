@@ -13,6 +13,7 @@ from sampler.data.treatment.support import SUPPORT
 from sampler.engines import load_code
 from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.explanations.effect_checks import support_of
+from sampler.posterior.explanations.effect_measures import MeasureName
 from sampler.posterior.explanations.treatment_effects import By, EffectsRequest, treatment_effects
 from sampler.posterior.laws.law import Law
 from sampler.posterior.refusals import check
@@ -45,6 +46,8 @@ class TreatedPosterior:
         num_draws: int | None = None,
         arm: str | float | None = None,
         against: str | float | None = None,
+        measure: MeasureName | None = None,
+        until: float | None = None,
     ) -> TreatmentEffects:
         """Compute what the treatment adds to the outcome: on average, in groups and for each row.
 
@@ -67,6 +70,12 @@ class TreatedPosterior:
             Of a treatment with several arms the names of the two that are compared; by default the second
             beside the first, in their order. Of a dose the two doses, within the range of those of the fit;
             by default effects are those of a unit of it.
+        measure
+            Of times with events, what is compared: "restricted_mean" (the default), the mean of the time or
+            of `until` where that is less; "survival", the probability of a time of more than `until`; or
+            "ratio", by what every quantile of a row's times is multiplied, averaged by logarithms.
+        until
+            That time; by default a tenth of the rows of each arm compared were followed until then.
 
         Returns
         -------
@@ -84,7 +93,7 @@ class TreatedPosterior:
         """
         law = self.law.for_means
         check("effects", law)
-        request = EffectsRequest.check(of, by, level, law.draws.header.effects, arm, against)
+        request = EffectsRequest.check(law, of, by, level, (arm, against), (measure, until))
         chosen = law.alike(num_draws)
         beside = self._beside(X, by)
         rows = read(X).without(beside) if beside else X
@@ -163,8 +172,16 @@ class TreatedPosterior:
                     header.groupings.slopes.restore(values, z)
                 if header.linear:  # it knows which are missing
                     header.linear.restore(values, training.part(LinearTraining).z)
-            return Coded(codes, [], values=values, groups=groups, by_role=dict(training.by_role))
+            limits = None
+            if "event" in header.roles:
+                limits = np.stack([training.y, training.y]) if training.limits is None else training.limits
+                limits = header.transform.inverse(limits) if header.transform else limits
+            of_roles = dict(training.by_role)
+            return Coded(codes, [], values=values, groups=groups, limits=limits, by_role=of_roles)
         coded, known = draws.default_rows(), draws.header.num_rows
+        if "event" in draws.header.roles and (kept := draws.reference_outcomes):
+            limits = np.stack([kept[1], kept[1]]) if kept[0].limits is None else kept[0].limits
+            coded = replace(coded, limits=limits)
         rows = coded.num_rows
         few = (
             f"{rows} of the {known} rows of the fit, those that a model file keeps: send the rows for others"

@@ -58,8 +58,10 @@ def resolve_settings(rows: Rows, **arguments: Any) -> Settings:
         arguments["family"] = (
             "gaussian" if censoring_roles(rows.roles) else guess_family(rows.outcome, method)
         )
-    if ROLE in rows.roles:  # the prior is about the effect on the outcome itself
-        usual = {"transform": NO_TRANSFORM, "noise": CONSTANT}
+    if (
+        ROLE in rows.roles
+    ):  # the prior is about the effect on the outcome itself, or on the logarithm of times
+        usual = {"noise": CONSTANT} | ({} if "event" in rows.roles else {"transform": NO_TRANSFORM})
         arguments |= {name: value for name, value in usual.items() if arguments.get(name) is None}
     return Settings.resolve(beside, **arguments)
 

@@ -24,7 +24,8 @@ from tests.support import fit_digests
 from tests.support.models.recalibrations import recalibrated
 
 FILE = Path(__file__).parents[1] / "data" / "formats" / "answer_digests.json"
-LATER = {"subgroups", "units"}  # fields that answers got after the record: left out where they are empty
+# Fields that answers got after the record: left out where they are empty.
+LATER = {"subgroups", "units", "measure", "until", "curves", "followed"}
 NEW_ROWS = 12
 
 # One or more of each kind of posterior, noise, transform and part beside the trees.

@@ -9,11 +9,12 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from app.dashboard import render, snippets
+from app.dashboard.effects import asked_effects
 from app.dashboard.pages.models import Frame, framed_as
 from app.dashboard.studio import TheEffects, prepare_to_draw
 from app.services.access.keys import PREDICT
 from app.services.errors import ServiceError
-from app.services.explanations.effects import EffectsBody, ExplainedEffects, names_for_groups
+from app.services.explanations.effects import ExplainedEffects, names_for_groups
 from app.services.explanations.guard import finished
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.scopes import GuardedRoute, needs
@@ -83,6 +84,8 @@ def shown_effects(
     by: _Typed = "",
     arm: _Typed = "",
     against: _Typed = "",
+    measure: _Typed = "",
+    until: _Typed = "",
 ) -> ShownEffects:
     """Return a dependency: the effects of the model in the path, by a feature and between two arms."""
     model_id, version = frame["model"].id, frame["drawn"]
@@ -97,14 +100,14 @@ def shown_effects(
             if column.name in features and column.kind not in OF_LEVELS
         ]
         chosen = by or next(iter(features + beside), "")
-        body = EffectsBody(by=chosen or None, arm=arm or None, against=against or None)
+        body = asked_effects(chosen, arm, against, measure, until)
         found = known.treatment(predictor, owner, model_id, version, body)
         every = [column.name for column in posterior.schema.columns]
         choices = {"names": features + beside, "ordered": ordered, "chosen": chosen, "features": every}
-        return found, choices
+        return found, choices | {"asked_until": until}
 
-    named = {name: value for name, value in (("by", by), ("arm", arm), ("against", against)) if value}
-    return ShownEffects(frame, gate, find, named)
+    asked = {"by": by, "arm": arm, "against": against, "measure": measure, "until": until}
+    return ShownEffects(frame, gate, find, {name: value for name, value in asked.items() if value})
 
 
 @router.get("/{model_id}/treatment")

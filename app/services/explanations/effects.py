@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +37,7 @@ class EffectsBody(StrictBody, Question):
         "EffectsView",
         "model_id draws level difference arm against arms dose of_dose holds hidden of average treated "
         "untreated groups larger ratio spread tree overlap balance sensitivity mean lower upper positive "
-        "is_treated unsupported propensity warnings use",
+        "is_treated unsupported propensity warnings use measure until neutral of_times followed curves",
     )
 
     of: Literal["all", "treated", "untreated"] = Field(default="all", description="Which of the rows count.")
@@ -54,6 +54,15 @@ class EffectsBody(StrictBody, Question):
     )
     against: str | float | None = Field(
         default=None, description="The one it is compared with; default the first. Of a dose, another."
+    )
+    measure: Literal["restricted_mean", "survival", "ratio"] | None = Field(
+        default=None,
+        description="Of times with events, what is compared: the mean of the time or of `until` where that "
+        "is less (the default), the probability of more than `until`, or quantiles, as a ratio.",
+    )
+    until: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="That time; by default a tenth of the rows of each arm were followed until then.",
     )
     level: Share = Field(default=0.9, description="The probability an interval holds.")
     draws: FirstDraws = None
@@ -78,7 +87,7 @@ class EffectsBody(StrictBody, Question):
             model.check_work(work, "Effects")
         answer = posterior.effects(
             rows, of=self.of, by=self.by, level=self.level, num_draws=self.draws, arm=self.arm,
-            against=self.against,
+            against=self.against, measure=self.measure, until=self.until,
         )  # fmt: skip
         check_finite(answer.mean, answer.lower, answer.upper)
         if few:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sampler.array_types import Bools, Codes
 from sampler.data.binning import MISSING
 from sampler.data.schema import OF_LEVELS, Schema
+from sampler.data.treatment.follow_up import FollowUp
 
 SUPPORT = "support"
 NEAR = 0.1  # a number is beyond an arm's rows if more than this share of the cut points lies between
@@ -28,12 +29,15 @@ class Support:
         own arm, plus a standard deviation of these.
     lowest, highest
         Codes between which the arm's rows are, uint8 [arm, coded column], where they are known.
+    followed
+        How long the arms' rows were followed; None of other outcomes than times with events.
 
     """
 
     most: tuple[float, ...]
     lowest: NDArray[np.uint8]
     highest: NDArray[np.uint8]
+    followed: FollowUp | None = None
 
     def beyond(self, codes: Codes, place: int, schema: Schema) -> Bools:
         """Mark rows [coded column, row] that are far from every row of an arm in one of the features.
@@ -49,7 +53,8 @@ class Support:
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict that `from_json` reads."""
-        return {"most": [*self.most], "lowest": self.lowest.tolist(), "highest": self.highest.tolist()}
+        own = {"most": [*self.most], "lowest": self.lowest.tolist(), "highest": self.highest.tolist()}
+        return own | ({} if self.followed is None else {"followed": self.followed.to_json()})
 
     @classmethod
     def from_json(cls, values: dict[str, Any], schema: Schema, shape: tuple[int, ...]) -> Support:  # noqa: ARG003
@@ -60,4 +65,5 @@ class Support:
             raise ValueError("the ranges of its arms don't fit its columns")
         if not all(0 <= each < math.inf for each in most):
             raise ValueError("the certainty of its arms is no number")
-        return cls(most, *ends)
+        followed = FollowUp.from_json(values["followed"], len(most)) if "followed" in values else None
+        return cls(most, ends[0], ends[1], followed)

@@ -215,7 +215,7 @@ def effects_card(effects: TreatmentEffects) -> str:
         for name, each in effects.named_estimates().items()
     ]
     ends = [f"{end} {effects.level:.0%}" for end in ("lower", "upper")]
-    heads = ["", "rows", "effect", *ends, "above 0"]
+    heads = ["", "rows", "effect", *ends, f"above {effects.neutral:g}"]
     return table_card(effects.difference, heads, rows, effects.notes)
 
 

@@ -27,6 +27,7 @@ from sampler.families import FAMILIES
 from sampler.posterior.assessment.class_scores import THRESHOLDS
 from sampler.posterior.charts.cards import noise_in_words, score_rows
 from sampler.posterior.charts.effects import dependence
+from sampler.posterior.charts.one_row import curves_of_arms
 from sampler.posterior.charts.style import ChartStyle, svg_element
 from sampler.posterior.posterior import Posterior
 from sampler.posterior.results.card_document import CardTable, ModelCard, Section
@@ -112,7 +113,10 @@ def _treatment(posterior: Posterior) -> list[Section]:
     ]
     sentences = [f"{effects.difference}.", *effects.notes]
     heads = ("Averaged over", "Rows", "Effect", f"{LEVEL:.0%} interval")
-    return [Section("What does the treatment do?", sentences, [CardTable(heads, rows)])]
+    curves = effects.curves
+    picture = curves and svg_element(PICTURE, curves_of_arms, curves, (effects.arm, effects.against))
+    pictures = [picture] if picture else []
+    return [Section("What does the treatment do?", sentences, [CardTable(heads, rows)], pictures=pictures)]
 
 
 def _model(posterior: Posterior, facts: Mapping[str, str]) -> Section:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sampler.data.scalars import number_to_text
 from sampler.posterior.charts.style import DOTTED, ChartStyle, chart, in_percent, label_axes, short
+
+if TYPE_CHECKING:
+    from sampler.posterior.results.treatment_effects import EffectCurves
 
 
 @chart
@@ -57,4 +60,23 @@ def survival(
     ax.margins(x=0.01)
     in_percent(ax.yaxis)
     label_axes(ax, short(label), "probability of more")
+    return ax
+
+
+@chart
+def curves_of_arms(style: ChartStyle, curves: EffectCurves, names: tuple[str, str]) -> Any:
+    """Draw the survival curves of the same rows in two arms, with bands, and Kaplan and Meier's dotted."""
+    ax, colours, at = style.axes(2.9), style.colours, np.append(0.0, curves.times)
+    for own, name, colour in zip(
+        (curves.arm, curves.against), names, (colours.accent, colours.fair), strict=True
+    ):
+        ax.fill_between(at, np.append(1, own.lower), np.append(1, own.upper), color=colour, alpha=0.18, lw=0)
+        ax.plot(at, np.append(1, own.survival), color=colour, lw=1.8, label=short(name))
+        if own.kaplan_meier is not None:
+            ax.plot(at, np.append(1, own.kaplan_meier), color=colour, lw=0.9, ls=DOTTED)
+    ax.set_ylim(0, 1.02)
+    ax.margins(x=0.01)
+    in_percent(ax.yaxis)
+    label_axes(ax, "time", "probability of more")
+    ax.legend(loc="upper right")
     return ax

@@ -88,22 +88,24 @@ def contrast(style: ChartStyle, result: Contrast) -> Any:
 
 
 @chart
-def treatment_effects(style: ChartStyle, averages: Mapping[str, EffectEstimate], label: str) -> Any:
+def treatment_effects(
+    style: ChartStyle, averages: Mapping[str, EffectEstimate], label: str, neutral: float = 0.0
+) -> Any:
     """Draw average effects of all rows, of the arms and of groups, by name, with their intervals."""
     ax = _dots([(name, each.mean, each.lower, each.upper) for name, each in averages.items()], style)
-    ax.axvline(0, color=style.colours.soft, lw=0.9, ls=DOTTED)
+    ax.axvline(neutral, color=style.colours.soft, lw=0.9, ls=DOTTED)
     label_axes(ax, label)
     return ax
 
 
 @chart
-def row_effects(style: ChartStyle, mean: Floats, lower: Floats, upper: Floats) -> Any:
+def row_effects(style: ChartStyle, mean: Floats, lower: Floats, upper: Floats, neutral: float = 0.0) -> Any:
     """Draw the effects of rows [row] from the smallest to the largest, with their intervals."""
     order = np.argsort(mean, kind="stable")
     ax, at = style.axes(3.4), np.arange(1, len(order) + 1)
     ax.fill_between(at, lower[order], upper[order], color=style.colours.accent, alpha=0.2, lw=0)
     ax.plot(at, mean[order], color=style.colours.accent, lw=1.4)
-    ax.axhline(0, color=style.colours.soft, lw=0.9, ls=DOTTED)
+    ax.axhline(neutral, color=style.colours.soft, lw=0.9, ls=DOTTED)
     label_axes(ax, "rows, the smallest effect first", "effect")
     return ax
 

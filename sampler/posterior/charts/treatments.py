@@ -80,13 +80,17 @@ def propensities(style: ChartStyle, answer: TreatmentEffects) -> Any:
 
 
 @chart
-def sensitivity(style: ChartStyle, of: Sensitivity) -> Any:
-    """Draw the average with its interval by the shift of a hidden cause, and where it reaches 0."""
+def sensitivity(style: ChartStyle, of: Sensitivity, neutral: float = 0.0) -> Any:
+    """Draw the average with its interval by the shift of a hidden cause, and where it is none."""
     ax, (shift, mean, lower, upper) = style.axes(3.0), np.array(of.curve).T
     ax.fill_between(shift, lower, upper, color=style.colours.accent, alpha=0.2, lw=0)
     ax.plot(shift, mean, color=style.colours.accent, lw=1.4)
-    ax.axhline(0, color=style.colours.soft, lw=0.9, ls=DOTTED)
-    if of.shift:
+    ax.axhline(neutral, color=style.colours.soft, lw=0.9, ls=DOTTED)
+    if of.shift != neutral:
         ax.axvline(of.shift, color=style.colours.fair, lw=1.1, ls=DASHED)
-    label_axes(ax, "shift of the outcome by a hidden common cause", "average effect")
+    label_axes(
+        ax,
+        f"{'factor of times' if neutral else 'shift of the outcome'} by a hidden common cause",
+        "average effect",
+    )
     return ax

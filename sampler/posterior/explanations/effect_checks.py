@@ -13,6 +13,7 @@ from sampler.data.binning import MISSING
 from sampler.data.encode import Coded
 from sampler.data.row_flags import OUTSIDE_RANGE, UNSEEN_LEVEL
 from sampler.data.treatment.design import ROLE
+from sampler.data.treatment.follow_up import FollowUp
 from sampler.data.treatment.support import SUPPORT, Support
 from sampler.posterior.explanations.contrasts import MAX_CELLS
 from sampler.posterior.laws.law import Law
@@ -34,7 +35,7 @@ UNKNOWN = (
 def support_of(law: Law, coded: Coded) -> Support:
     """Measure how certain f is at the rows of the fit in their own arms, and where these are.
 
-    `coded` has the rows of the fit with their treatments.
+    `coded` has the rows of the fit with their treatments, and of times with events how far they are known.
     """
     treated, chosen = coded.by_role[ROLE], law.alike(None)
     sds = _sds(law, coded, None, chosen)
@@ -46,7 +47,17 @@ def support_of(law: Law, coded: Coded) -> Support:
         tuple(float(f"{sds[own].max() + sds[own].std():.9g}") for own in rows),
         np.array([codes[:, own].min(axis=1) for own in rows]),
         np.array([codes[:, own].max(axis=1, where=codes[:, own] != MISSING, initial=0) for own in rows]),
+        _followed(law, coded, rows) if "event" in law.draws.header.roles else None,
     )
+
+
+def _followed(law: Law, coded: Coded, arms: list[Bools]) -> FollowUp | None:
+    """Sum up the times of the rows of each arm, weighted by the inverse of the probability of the arm."""
+    if coded.limits is None:
+        return None
+    shares = law.effects.columns.arms(coded.codes) if law.effects and len(arms) > 1 else None
+    weights = np.ones((len(arms), coded.num_rows)) if shares is None else 1 / np.clip(shares, 1e-3, 1.0)
+    return FollowUp.of(coded.limits[0], coded.limits[0] == coded.limits[1], arms, [*weights])
 
 
 def unsupported_rows(

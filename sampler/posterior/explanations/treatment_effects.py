@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sampler.array_types import Bools, Floats
 from sampler.data.encode import Coded
 from sampler.data.table import RawColumn
-from sampler.data.treatment.design import ROLE, TWO, EffectDesign
+from sampler.data.treatment.design import ROLE, TWO
 from sampler.errors import DataError, SettingsError
 from sampler.posterior.assessment.diagnostics import evenly_spaced
 from sampler.posterior.core.intervals import Request, equal_tailed
@@ -25,6 +25,7 @@ from sampler.posterior.explanations.effect_checks import (
     sensitivity_of,
     unsupported_rows,
 )
+from sampler.posterior.explanations.effect_measures import Measure, as_ratios
 from sampler.posterior.explanations.effect_tree import divide
 from sampler.posterior.laws.law import Law
 from sampler.posterior.parts.compared_treatments import Compared
@@ -53,12 +54,14 @@ class EffectsRequest:
     by: By | None
     level: float
     compared: Compared
+    measure: Measure
 
     @classmethod
     def check(
-        cls, of: Any, by: By | None, level: float, design: EffectDesign | None, arm: Any, against: Any
+        cls, law: Law, of: Any, by: By | None, level: float, arms: tuple[Any, Any], measure: tuple[Any, Any]
     ) -> EffectsRequest:
-        """Check what is asked of a model with such a treatment; raises SettingsError."""
+        """Check what is asked of a model, of two arms and by a measure until a time; raises SettingsError."""
+        design = law.draws.header.effects
         if of not in OF:
             raise SettingsError(
                 f"of must be {', '.join(OF[:-1])} or {OF[-1]}, not {of!r}", field="of", code="not_accepted"
@@ -69,7 +72,8 @@ class EffectsRequest:
                 field="of",
                 code="not_applicable",
             )
-        return cls(of, by, Request.check_level(level), Compared.of(design, arm, against))
+        compared = Compared.of(design, *arms)
+        return cls(of, by, Request.check_level(level), compared, Measure.of(law, compared, *measure))
 
 
 def treatment_effects(
@@ -108,7 +112,7 @@ def treatment_effects(
 
     """
     header, chains = law.draws.header, law.draws.num_chains
-    compared = request.compared
+    compared, measure = request.compared, request.measure
     rows, labels, warnings = _counted(coded, request), coded.labels, list(coded.warnings)
     sent = coded
     if len(rows) < coded.num_rows:
@@ -131,7 +135,7 @@ def treatment_effects(
     positive = np.empty(coded.num_rows)
 
     def values(some: slice) -> Floats:
-        effect = law.effect_of(coded.part(some), chosen, compared)
+        effect = measure.effect_of(law, coded.part(some), chosen, compared)
         positive[some] = np.mean(effect > 0, axis=0)
         return effect
 
@@ -159,9 +163,10 @@ def treatment_effects(
     warnings += few_note(averages.by_few, "figure", sd="")
     average = found[ALL]
     judged = evenly_spaced(coded.num_rows, MOST_ROWS)
-    of_rows = law.effect_of(coded.part(judged), chosen, compared).T
-    return TreatmentEffects(
-        difference=_in_words(law, header.roles[ROLE], compared),
+    of_rows = measure.effect_of(law, coded.part(judged), chosen, compared).T
+    followed = measure.of_arms(compared)
+    answer = TreatmentEffects(
+        difference=_in_words(law, header.roles[ROLE], request),
         arm=compared.names[0],
         against=compared.names[1],
         arms={} if len(header.arms) == len(TWO) else _of_each_arm(law, coded, request, chosen),
@@ -170,6 +175,7 @@ def treatment_effects(
             header.schema.target.name,
             str(header.settings.get("assignment", "observed")),
             compared.dose is not None,
+            header.roles[ROLE] if "event" in header.roles else None,
         ),
         of=request.of,
         average=average,
@@ -182,7 +188,7 @@ def treatment_effects(
         tree=_tree(law, coded, values, mean, spread, request.level, in_arm),
         overlap=overlap,
         balance=_balance(law, sent, request),
-        sensitivity=sensitivity_of(average, None if compared.by_unit else _outcome_sd(law)),
+        sensitivity=sensitivity_of(average, None if compared.by_unit else _outcome_sd(law, measure)),
         mean=mean,
         lower=lower,
         upper=upper,
@@ -191,22 +197,29 @@ def treatment_effects(
         unsupported=unsupported,
         propensity=propensity,
         level=request.level,
-        warnings=warnings,
+        warnings=warnings + measure.warnings(law, followed),
         use=EffectsUse.of(averages.by_chain(ALL)[None], of_rows.reshape(len(of_rows), chains, -1)),
         labels=labels,
+        measure=measure.name,
+        until=measure.until,
+        curves=measure.curves(law, coded, chosen, compared, (request.of, request.level)),
+        followed=followed or None,
     )
+    return as_ratios(answer) if measure.name == "ratio" else answer
 
 
 def _ratio(
     law: Law, coded: Coded, effect: Floats, request: EffectsRequest, chosen: NDArray[np.int64]
 ) -> EffectFigure | None:
-    """Divide the average outcome in one arm by that in the other, per draw; None of numbers."""
-    if not law.counts and law.classes is None:
+    """Divide the average figure in one arm by that in the other, per draw; None of numbers and ratios."""
+    measure = request.measure
+    if measure.until is None and not law.counts and law.classes is None:
         return None
     total, width = np.zeros(len(chosen)), max(16, MAX_CELLS // len(chosen))
     against = coded.with_role(ROLE, request.compared.pair[1])
     for start in range(0, coded.num_rows, width):
-        total += law.mean_of(against.part(slice(start, start + width)), chosen).sum(axis=1)
+        total += measure.in_arm(law, against.part(slice(start, start + width)), chosen).sum(axis=1)
+    total = np.maximum(total, np.finfo(float).tiny)
     return _figure(1.0 + effect / request.compared.scale * coded.num_rows / total, request.level)
 
 
@@ -229,7 +242,7 @@ def _of_each_arm(
         if arm != against:
 
             def values(some: slice, pair: Compared = Compared((arm, against))) -> Floats:  # noqa: B008
-                return law.effect_of(coded.part(some), chosen, pair)
+                return request.measure.effect_of(law, coded.part(some), chosen, pair)
 
             averages = Averages(
                 {ALL: np.ones(coded.num_rows, bool)},
@@ -263,9 +276,10 @@ def _balance(law: Law, coded: Coded, request: EffectsRequest) -> list[Balance]:
     return balance_of(header, coded.part(rows), known[rows] == pair[0], own, toward)
 
 
-def _outcome_sd(law: Law) -> float | None:
-    """Return the sd of the outcome of the fit; None of a transformed one, and of classes."""
-    return law.effects.design.sd if law.effects is not None and law.adds_effect else None
+def _outcome_sd(law: Law, measure: Measure) -> float | None:
+    """Return the sd of what the effect is added to; None of a transformed outcome, classes and times."""
+    adds = law.adds_effect if measure.name is None else measure.name == "ratio"
+    return law.effects.design.sd if law.effects is not None and adds else None
 
 
 def _larger(averages: Averages, parts: dict[str, str]) -> dict[str, dict[str, float]]:
@@ -314,8 +328,16 @@ def _tree(
     )
 
 
-def what_must_hold(target: str, assignment: str, dose: bool) -> str:
-    """Say what must be true for differences between the arms, or doses, to be effects of the treatment."""
+def what_must_hold(target: str, assignment: str, dose: bool, censored_by: str | None = None) -> str:
+    """Say what must be true for differences between the arms, or doses, to be effects of the treatment.
+
+    Of times with events, which may be censored, the treatment's name is `censored_by`.
+    """
+    if censored_by is not None:
+        return (
+            f"{what_must_hold(target, assignment, dose)} Censoring must tell nothing of {target} beyond the "
+            f"features and {censored_by}."
+        )
     if assignment == "random":
         return (
             f"These are effects if the treatment was left to chance, and that of one row doesn't change "
@@ -363,9 +385,12 @@ def _estimate(averages: Averages, name: str, level: float, in_arm: Bools | None)
     )
 
 
-def _in_words(law: Law, treatment: str, compared: Compared) -> str:
-    """Say what effects subtract from what."""
-    target = law.schema.target.name
+def _in_words(law: Law, treatment: str, request: EffectsRequest) -> str:
+    """Say what is subtracted from what, or divided by it."""
+    target, measure, compared = law.schema.target.name, request.measure, request.compared
     figure = f"probability of {law.classes[1]}" if law.classes is not None else target
-    unit = "" if law.unit is None else f", in {law.unit}"
-    return f"{compared.in_words(figure, treatment)}{unit}"
+    unit = "" if law.unit is None or measure.name in ("survival", "ratio") else f", in {law.unit}"
+    words = compared.in_words(measure.in_words(figure), treatment)
+    if measure.name == "ratio":
+        words = words.replace(", minus ", ", divided by ").replace(" per unit", ", a factor per unit")
+    return f"{words}{unit}"

@@ -11,6 +11,7 @@ from math import ceil, prod
 import numpy as np
 
 from sampler.noise import NOISES
+from sampler.posterior.explanations.effect_measures import CURVE_CELLS, FEWEST_DRAWS
 from sampler.posterior.explanations.row_sets import AggregateRequest
 from sampler.posterior.explanations.set_sums import OUTCOMES, needs_outcomes
 from sampler.posterior.kernels.shapley import FEW_PLAYERS
@@ -51,6 +52,7 @@ JOINT, JOINT_GIVEN, PATTERN = 4_000, 20_000, 2e7
 USED = 35  # per tree, draw and row: to find the rules that the row reaches
 PAIRS = 10_000  # per tree and draw: to count pairs of rules
 PLAIN, VARYING = 20, 0.4  # per draw at a row and point of a sum of trees, and share of trees that vary by it
+CURVE_CELL = 9_000  # of effects on times, per draw at a row: two curves of 30 times
 TIMES = 25  # of a survival curve, that its median and its mean take as long as
 
 
@@ -92,7 +94,8 @@ def effects_work(law: Law, draws: int, rows: int, *, by: str | Iterable[str] | N
     named = {by} if isinstance(by, str) else {*(by or ())}
     groups = prod(len(each.levels) or QUARTERS for each in law.schema.columns if each.name in named)
     groups = groups if named else 0
-    of_rows = rows * (EFFECT_ROW + (arms - 1 + further) * law.row_work)
+    cells = max(CURVE_CELLS, FEWEST_DRAWS * rows) if "event" in law.draws.header.roles else 0
+    of_rows = CURVE_CELL * cells + rows * (EFFECT_ROW + (arms - 1 + further) * law.row_work)
     return EFFECTS + TWO_GROUPS * groups**2 + of_rows + arms * contrast_work(law, draws, rows)
 
 

@@ -401,23 +401,29 @@ class Law:
         `compared` are two arms, or doses, of which the first is compared with the second. The model has a
         treatment.
         """
-        assert self.effects is not None
         if self.adds_effect:
-            of_trees = self.effects.effect_of(self.ensemble, coded, chosen, compared.pair)
-            return np.asarray(compared.scale * self.step * of_trees)
+            return self.shift_of(coded, chosen, compared)
         first, second = (self.mean_of(coded.with_role(ROLE, arm), chosen) for arm in compared.pair)
         return np.asarray(compared.scale * (first - second))
+
+    def shift_of(self, coded: Coded, chosen: NDArray[np.int64], compared: Compared = TREATED) -> Floats:
+        """Compute what treatment adds to the sum of trees, as `effect_of`: of times, to their logarithms."""
+        assert self.effects is not None
+        of_trees = self.effects.effect_of(self.ensemble, coded, chosen, compared.pair)
+        return np.asarray(compared.scale * self.step * of_trees)
 
     def judged_effects(self, num_draws: int | None = None) -> list[EffectsUse]:
         """Judge the effects of a treatment by their draws at the reference rows; empty without a treatment.
 
-        Of several arms each is compared with the first.
+        Of several arms each is compared with the first; of times with events their logarithms are, since a
+        mean is decided by a tail that nobody has seen.
         """
         if not self.effects:
             return []
         law, (chosen, used) = self.for_means, self.draws.choose(num_draws)
+        effect_of = law.shift_of if "event" in self.draws.header.roles else law.effect_of
         parts = [
-            law.effect_of(self.draws.reference, chosen, each).T.reshape(-1, self.draws.num_chains, used)
+            effect_of(self.draws.reference, chosen, each).T.reshape(-1, self.draws.num_chains, used)
             for each in Compared.beside_first(self.effects.design)
         ]
         return [EffectsUse.of(np.stack([part.mean(axis=0) for part in parts]), np.concatenate(parts))]

@@ -207,6 +207,74 @@ class Sensitivity:
     curve: list[tuple[float, float, float, float]]
 
 
+@dataclass(frozen=True)
+class ArmCurve:
+    """Probabilities of more than each time, averaged over rows; or the difference of two such curves.
+
+    Attributes
+    ----------
+    survival
+        Their posterior means, at the times of the curves.
+    lower, upper
+        Ends of their intervals.
+    kaplan_meier
+        Kaplan and Meier's curve of the arm's rows of the fit, each weighted by the inverse of the arm's
+        probability; None of a difference, a dose, and where the rows of one arm count.
+
+    """
+
+    survival: list[float]
+    lower: list[float]
+    upper: list[float]
+    kaplan_meier: list[float] | None
+
+
+@dataclass(frozen=True)
+class EffectCurves:
+    """Survival curves of the same rows in either of two arms, or at two doses.
+
+    Attributes
+    ----------
+    times
+        Times, as far as rows of both were followed.
+    arm, against
+        The curves.
+    difference
+        The first less the second.
+    farthest
+        Largest distance of a curve from Kaplan and Meier's; None without these.
+
+    """
+
+    times: list[float]
+    arm: ArmCurve
+    against: ArmCurve
+    difference: ArmCurve
+    farthest: float | None
+
+
+@dataclass(frozen=True)
+class Followed:
+    """Times until which the rows of the fit in an arm were followed.
+
+    Attributes
+    ----------
+    rows, events
+        Number of rows, and of those whose event was seen.
+    last
+        The last time.
+    at_risk
+        Share of the rows that were followed until the time that is asked for, to one in a hundred; None of
+        a ratio.
+
+    """
+
+    rows: int
+    events: int
+    last: float
+    at_risk: float | None
+
+
 @dataclass(frozen=True, repr=False)
 class EffectsTable(Answer):
     """Part of an answer about effects, a line each: a data frame by `to_pandas`, or text for a paper."""
@@ -296,7 +364,7 @@ class TreatmentEffects(RowAnswer):
     ]
     ratio: Annotated[
         EffectFigure | None,
-        "Of counts and two classes, the average in one arm divided by that in the other.",
+        "Of counts, two classes and figures of times, the average in one arm divided by that in the other.",
     ]
     spread: Annotated[EffectFigure, "Standard deviation of the effect from row to row."]
     tree: Annotated[EffectTree, "For whom effects are larger."]
@@ -324,6 +392,21 @@ class TreatmentEffects(RowAnswer):
         EffectsUse, "What can be used: the average and, by up to 200 of these rows, single rows' effects."
     ]
     labels: Any = field(default=None, repr=False, compare=False)
+    measure: Annotated[
+        Literal["restricted_mean", "survival", "ratio"] | None,
+        "Of times with events, what is compared; null of other outcomes.",
+    ] = None
+    until: Annotated[float | None, "The time up to which, or beyond which, it is."] = None
+    curves: Annotated[EffectCurves | None, "Of times with events, curves of both arms."] = None
+    followed: Annotated[
+        dict[str, Followed] | None,
+        "Of times with events, how long the rows of the fit were followed, by arm.",
+    ] = None
+
+    @property
+    def neutral(self) -> Annotated[float, "The effect that is none: 1 of a ratio, else 0."]:
+        """The figure of an effect that is none."""
+        return 1.0 if self.measure == "ratio" else 0.0
 
     def named_estimates(self) -> dict[str, EffectEstimate]:
         """Name the averages: of all rows that count, of those in the arms, of groups, of other arms."""
@@ -336,16 +419,21 @@ class TreatmentEffects(RowAnswer):
     @property
     def hidden(self) -> Annotated[str, "How strong a hidden common cause would have to be, in words."]:
         """A sentence on how strong a hidden common cause would have to be."""
-        shift, sds = self.sensitivity.shift, self.sensitivity.in_sds
-        if shift == 0:
-            return "The average's interval holds 0, whatever causes are hidden."
-        in_sds = "" if sds is None else f" ({number_to_text(sds, 2)} of its standard deviations)"
+        shift, sds, none = self.sensitivity.shift, self.sensitivity.in_sds, f"{self.neutral:g}"
+        if shift == self.neutral:
+            return f"The average's interval holds {none}, whatever causes are hidden."
+        its = "standard deviations of their logarithm" if self.neutral else "of its standard deviations"
+        in_sds = "" if sds is None else f" ({number_to_text(sds, 2)} {its})"
         rows = "treated rows"
         if self.dose is not None:
             rows = "rows with a dose higher by one" if self.dose.by_unit else "rows with the first dose"
+        shifted = {
+            None: "shifts the outcome", "ratio": "multiplies the times",
+            "restricted_mean": "shifts the restricted mean", "survival": "shifts the probability",
+        }[self.measure]  # fmt: skip
         return (
-            f"A hidden common cause that shifts the outcome of {rows} by {number_to_text(shift, 3)}"
-            f"{in_sds} would explain the effect away: the average's interval reaches 0 there."
+            f"A hidden common cause that {shifted} of {rows} by {number_to_text(shift, 3)}"
+            f"{in_sds} would explain the effect away: the average's interval reaches {none} there."
         )
 
     @property
@@ -355,16 +443,37 @@ class TreatmentEffects(RowAnswer):
             return []
         mean, lower, upper = (number_to_text(each, 3) for each in vars(self.dose.by_sd).values())
         of_sd = f"A standard deviation of the dose ({number_to_text(self.dose.sd, 3)})"
-        said = f"{of_sd} adds {mean} on average ({lower} to {upper})"
+        does = "multiplies times by" if self.measure == "ratio" else "adds"
+        said = f"{of_sd} {does} {mean} on average ({lower} to {upper})"
         line = ", and each unit as much, whatever the dose, by this model" if self.dose.linear else ""
         return [f"{said}{line}."]
+
+    @property
+    def of_times(self) -> Annotated[list[str], "Sentences on how long rows were followed."]:
+        """A sentence on how long the rows of the fit were followed in each arm; none without events."""
+        if not self.followed:
+            return []
+        at_risk = (
+            "" if self.until is None else f", {{at_risk:.0%}} followed until {number_to_text(self.until, 6)}"
+        )
+        words = "{name}: {events:,} events in {rows:,} rows" + at_risk
+        return [
+            "; ".join(words.format(name=name, **vars(each)) for name, each in self.followed.items()) + "."
+        ]
 
     @property
     def notes(self) -> list[str]:
         """Sentences that go with the figures: what can be used, what must hold, and warnings."""
         least = [name for name, each in self.named_estimates().items() if each.use == "not_yet"]
         doubted = f" Not yet usable: {', '.join(least)}." if least and least != ["average"] else ""
-        return [f"{self.use.text}{doubted}", *self.of_dose, self.holds, self.hidden, *self.warnings]
+        return [
+            f"{self.use.text}{doubted}",
+            *self.of_dose,
+            *self.of_times,
+            self.holds,
+            self.hidden,
+            *self.warnings,
+        ]
 
     def __str__(self) -> str:
         averages = self.named_estimates()
@@ -435,11 +544,19 @@ class TreatmentEffects(RowAnswer):
     def plot(self, ax: Any = None) -> Any:
         """Draw the averages, those of the arms and of groups, with matplotlib; return the axes."""
         label = f"{self.difference}; {100 * self.level:g}% intervals"
-        return plot("rankings:treatment_effects", ax, self.named_estimates(), label)
+        return plot("rankings:treatment_effects", ax, self.named_estimates(), label, self.neutral)
+
+    def plot_curves(self, ax: Any = None) -> Any:
+        """Draw the survival curves of both arms of times with events, with their bands; return the axes."""
+        if self.curves is None:
+            raise SettingsError(
+                "curves are of times with events: see plot", field=None, code="not_applicable"
+            )
+        return plot("one_row:curves_of_arms", ax, self.curves, (self.arm, self.against))
 
     def plot_rows(self, ax: Any = None) -> Any:
         """Draw the rows' effects in order, with their intervals, with matplotlib; return the axes."""
-        return plot("rankings:row_effects", ax, self.mean, self.lower, self.upper)
+        return plot("rankings:row_effects", ax, self.mean, self.lower, self.upper, self.neutral)
 
     def plot_balance(self, ax: Any = None) -> Any:
         """Draw how far apart features are before and after weighting (a love plot); return the axes."""
@@ -451,7 +568,7 @@ class TreatmentEffects(RowAnswer):
 
     def plot_sensitivity(self, ax: Any = None) -> Any:
         """Draw the average with its interval by the shift of a hidden cause; return the axes."""
-        return plot("treatments:sensitivity", ax, self.sensitivity)
+        return plot("treatments:sensitivity", ax, self.sensitivity, self.neutral)
 
 
 def _lines_of(each_of: Iterable[Any], sources: Mapping[str, str]) -> dict[str, list[Any]]:

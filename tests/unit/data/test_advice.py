@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from sampler import DataError, SettingsError, fit, prepare
-from sampler.sklearn import BARTSurvival
 
 N = 120
 RNG = np.random.default_rng(8)
@@ -25,15 +24,13 @@ COUNTS = pd.Series(RNG.poisson(3.0, N), name="visits")
 NUMBERS = [number % 20 for number in range(N)]
 SITES = [f"site {number}" for number in NUMBERS]
 BY_SITE = pd.Series([number % 20 < 10 for number in range(N)], name="t")
-DIED, LOGS = TABLE["died"], np.log(TIMES).rename("log time")
+DIED = TABLE["died"]
 SHORT = {"num_trees": 5, "num_chains": 1, "num_burnin": 5, "num_draws": 5, "thin": 1, "progress": False}
 
 
-def of_events(X, y, event, **more):
-    """Fit the estimator of times."""
-    short = {name: value for name, value in SHORT.items() if name != "progress"}
-    y = np.array([*zip(event == 1, y, strict=True)], [("event", bool), ("time", float)])
-    return BARTSurvival(**short, **more).fit(X, y).posterior_
+def of_times(**more):
+    """Fit times with events and a treatment."""
+    return fit(X, TIMES, event=DIED, treatment=TABLE["z"], **SHORT, **more)
 
 
 def of_propensity(known, **more):
@@ -48,26 +45,23 @@ def fitted_propensity(known, **more):
 
 # The refused call, what it says, and the calls that this advises.
 ADVICE = {
-    "events beside a treatment": (
-        lambda: fit(X, TIMES, event=DIED, treatment=TABLE["z"], transform="log", **SHORT),
-        "as a feature its values can be compared.*logarithms.*: leave out treatment",
+    "a ratio of times that are modelled as they are": (
+        lambda: of_times(transform="none").effects(measure="ratio"),
+        "transform none: ask for restricted_mean or survival",
         [
-            lambda: fit(TABLE[["a", "b", "z"]], TIMES, event=DIED, **SHORT).contrast(
-                None, {"z": 1}, {"z": 0}
-            ),
-            lambda: fit(
-                X,
-                LOGS.where(DIED == 1),
-                lower=LOGS.where(DIED == 0).rename("lower"),
-                treatment=TABLE["z"],
-                **SHORT,
-            ).effects(),
+            lambda: of_times(transform="none").effects(measure="restricted_mean"),
+            lambda: of_times(transform="none").effects(measure="survival"),
         ],
     ),
-    "events beside a treatment, by the estimator": (
-        lambda: of_events(TABLE[["a", "b", "z"]], TIMES, DIED, treatment="z"),
-        "as a feature its values can be compared.*: leave out treatment",
-        [lambda: of_events(TABLE[["a", "b", "z"]], TIMES, DIED)],
+    "an effect on times beyond the last one": (
+        lambda: of_times().effects(until=1e6),
+        "until must be a time above 0 and at most [0-9.]+, until which rows of each arm",
+        [lambda: of_times().effects(until=1.5), lambda: of_times().effects(measure="ratio")],
+    ),
+    "an effect on times of numbers": (
+        lambda: fit(X, TIMES, treatment=TABLE["z"], **SHORT).effects(measure="survival"),
+        "measure is for times with events, .*: leave it out",
+        [lambda: fit(X, TIMES, treatment=TABLE["z"], **SHORT).effects()],
     ),
     "a propensity in percent": (
         lambda: of_propensity(100 * KNOWN),

@@ -227,3 +227,40 @@ def test_what_is_refused(client, settings):
     fit["dataset_id"] = post_csv(client, f"a,b,site,z,y\n{text}").json()["id"]
     refused = problem(client.post("/models", json=fit | {"treatment": "z"}), 422)
     assert "a word such as none or NA in a file was read as missing" in str(refused["errors"])
+
+
+@only("sqlite")
+def test_times_with_events_have_measures_on_every_face(client, settings, tmp_path):
+    """Means up to a time, probabilities, ratios and curves: those of the file, on the page and the card."""
+    rng = np.random.default_rng(4)
+    a, z = rng.normal(size=160), rng.integers(0, 2, 160)
+    time, until = np.exp(a / 2 + z * 0.7 + 0.3 * rng.normal(size=160)), np.exp(rng.normal(size=160) + 1.5)
+    lines = zip(a, z, np.minimum(time, until), time <= until, strict=True)
+    text = "a,z,time,seen\n" + "".join(f"{x:.3f},{t},{y:.4f},{int(e)}\n" for x, t, y, e in lines)
+    roles = {"target": "time", "event": "seen", "treatment": "z", "features": ["a"]}
+    model = fitted(client, settings, text=text, **roles)
+    path = f"/models/{model['id']}"
+    (tmp_path / "model.bart").write_bytes(client.get(f"{path}/file").content)
+    posterior = load(tmp_path / "model.bart")
+    for asked in ({}, {"measure": "survival", "until": 2.0}, {"measure": "ratio"}):
+        answer = client.post(f"{path}/effects", json=asked | {"by": "a"}).json()
+        own = posterior.effects(by="a", **asked)
+        assert answer["average"]["mean"] == pytest.approx(own.average.mean)
+        assert answer["curves"]["times"] == own.curves.times
+        assert answer["average"]["lower"] > answer["neutral"]
+        assert (answer["until"], answer["followed"]["1"]["rows"]) == (own.until, int(z.sum()))
+        query = "&".join(f"{name}={value}" for name, value in asked.items())
+        page = client.get(f"/ui{path}/treatment?{query}")
+        assert page.status_code == 200, page.text
+        assert "Curves of both arms" in page.text
+        report = client.get(f"/ui{path}/treatment/report?{query}").text
+        assert "Curves of both arms" in report
+        for part in ("groups", "rows", "curves", "sensitivity", *([] if asked else ["along"])):
+            chart = client.get(f"/ui{path}/treatment.svg?by=a&part={part}&{query}")
+            assert chart.text.startswith("<?xml"), chart.text
+    for wrong in ({"until": 1e6}, {"measure": "ratio", "until": 1}, {"measure": "hazard"}, {"until": -1}):
+        problem(client.post(f"{path}/effects", json=wrong), 422)
+        query = "&".join(f"{name}={value}" for name, value in wrong.items())
+        assert client.get(f"/ui{path}/treatment?{query}").status_code == 422
+    card = client.get(f"{path}/card").text
+    assert "mean of time up to" in card
