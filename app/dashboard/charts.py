@@ -171,7 +171,7 @@ SeriesNumber = Annotated[int, Query(alias="of", ge=0)]
 
 
 @router.get("/forecast.svg")
-@needs(PREDICT)
+@needs(PREDICT, of_kept_rows=True)
 async def fan(
     asked: TheAsked,
     row: SeriesNumber = 0,
@@ -189,7 +189,7 @@ async def fan(
 
 
 @router.get("/rehearsals.svg")
-@needs(PREDICT)
+@needs(PREDICT, of_kept_rows=True)
 async def rehearsals(asked: TheAsked, row: SeriesNumber = 0) -> Response:
     """Return a small chart for each rehearsal of a series: the interval, and what came."""
 

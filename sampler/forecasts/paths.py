@@ -18,8 +18,7 @@ from sampler import interrupt
 from sampler.array_types import Codes, Floats, Longs
 from sampler.forecasts.history import History
 from sampler.forecasts.members import Member
-from sampler.posterior.core.ensemble import Ensemble
-from sampler.posterior.kernels import tree_sums
+from sampler.posterior.core.ensemble import sums_at_own_rows
 from sampler.posterior.laws.counts import CountsLaw
 from sampler.posterior.laws.normal import NormalLaw
 from sampler.posterior.posterior import Posterior
@@ -215,7 +214,7 @@ class _Drawing:
         law, used = self._law, self._used
         if isinstance(law, CountsLaw):
             return self._counts(law, codes)
-        f = law.offset + law.step * diagonal_sums(law.ensemble, used, codes)
+        f = law.offset + law.step * sums_at_own_rows(law.ensemble, used, codes)
         if values is not None:  # of a line beside the trees
             each = values.transpose(1, 0, 2)
             terms = law.slopes.terms.of(each.reshape(len(each), -1)).reshape(-1, *f.shape)
@@ -227,20 +226,8 @@ class _Drawing:
         return np.asarray(f + sigma[:, None] * noise)
 
     def _counts(self, law: CountsLaw, codes: Codes) -> Floats:
-        of_all = law.at_own_rows(self._used, lambda ensemble: diagonal_sums(ensemble, self._used, codes))
+        of_all = law.at_own_rows(self._used, lambda ensemble: sums_at_own_rows(ensemble, self._used, codes))
         return np.concatenate([of_all.row(r).sample(rng) for r, rng in enumerate(self._rngs)], axis=1)
-
-
-def diagonal_sums(ensemble: Ensemble, draws: Longs, codes: Codes) -> Longs:
-    """Sum the trees of each draw at rows of its own: int64 [draw, row] of codes [draw, coded column, row]."""
-    total = np.zeros((len(draws), codes.shape[2]), np.int64)
-    sums = np.empty(total.shape, np.int32)
-    codes = np.ascontiguousarray(codes)
-    for scale, trees in ensemble.parts:
-        for place in range(len(draws)):
-            tree_sums.sum_trees(trees, draws[place : place + 1], codes[place], sums[place : place + 1])
-        total += scale * sums.astype(np.int64)
-    return total
 
 
 def _shared(common: float, key: list[int], last: Longs, horizon: int, num: int) -> list[Floats]:

@@ -6,7 +6,7 @@ A killed chain continues from its last slice on any machine; the draws don't dep
 import ctypes
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -101,7 +101,8 @@ def _prepare(context: Context, claim: Claim, watch: Watch, spec: Spec) -> _Prepa
     if header is None:
         with session_scope(context.engine, read_only=True) as session:
             alike = resemblances(session, spec, problem)
-        warnings = list(dict.fromkeys([*spec.warnings, *problem.warnings, *alike]))
+        problem = replace(problem, warnings=[*problem.warnings, *alike])
+        warnings = list(dict.fromkeys([*spec.warnings, *problem.warnings]))
         with session_scope(context.engine) as session:
             header = units.keep_header(session, claim, problem.header(), warnings)
         if header != problem.header():  # another machine may have chosen otherwise

@@ -30,7 +30,7 @@ PLANS = 200  # newest datasets among which plans are found
 
 
 @router.get("/{model_id}/forecast")
-@needs(PREDICT)
+@needs(PREDICT, of_kept_rows=True)
 async def show(
     request: Request,
     frame: Annotated[Frame, framed_as("forecast")],

@@ -298,6 +298,20 @@ def _room(start: NDArray[np.int64]) -> SortedTrees:
     )
 
 
+def sums_at_own_rows(
+    ensemble: Ensemble, draws: NDArray[np.int64], codes: NDArray[np.uint8]
+) -> NDArray[np.int64]:
+    """Sum the trees of each draw at rows of its own: int64 [draw, row] of codes [draw, coded column, row]."""
+    total = np.zeros((len(draws), codes.shape[2]), np.int64)
+    sums = np.empty(total.shape, np.int32)
+    codes = np.ascontiguousarray(codes)
+    for scale, trees in ensemble.parts:
+        for place in range(len(draws)):
+            tree_sums.sum_trees(trees, draws[place : place + 1], codes[place], sums[place : place + 1])
+        total += scale * sums.astype(np.int64)
+    return total
+
+
 def _sums(ensemble: SortedTrees, codes: NDArray[np.uint8], draws: NDArray[np.int64]) -> NDArray[np.int32]:
     num_rows = codes.shape[1]
     if num_rows > FEW_ROWS:

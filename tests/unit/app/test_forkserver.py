@@ -18,7 +18,7 @@ stream = io.BytesIO()
 with pa.ipc.new_stream(stream, table.schema) as writer:
     writer.write_table(table)
 for content in (stream.getvalue(), b"x,kind\\n1.5,a\\n,b\\n"):
-    task = {"options": Options().to_json(), "limits": LIMITS.to_json()}
+    task = {"options": Options().to_json(), "limits": LIMITS.to_json(), "keep": []}
     TASKS["rows"](io.BytesIO(content), io.BytesIO(), task)
 print(json.dumps(sorted({name.partition(".")[0] for name in set(sys.modules) - loaded})))
 """

@@ -33,6 +33,9 @@ OF_KEPT_ROWS = (
     "treatment",
     "treatment.svg",
     "treatment/report",
+    "forecast",
+    "forecast.svg",
+    "rehearsals.svg",
 )
 OF_PROTOCOL = ("", "/ready", "/versions/{version}", "/versions/{version}/ready")
 LOOK, ASK, CHANGE = {keys.READ}, {keys.PREDICT}, {keys.TRAIN}
@@ -48,9 +51,11 @@ OTHERWISE = {
     ("POST", "/models/{model_id}/partial-dependence"): ASK,
     ("POST", "/models/{model_id}/shap"): ASK,
     ("POST", "/models/{model_id}/survival"): ASK,
+    ("POST", "/models/{model_id}/forecast"): ASK,
     ("POST", "/models/{model_id}/distribution"): ASK,
     ("POST", "/models/{model_id}/joint"): ASK,
     ("POST", "/models/{model_id}/accumulated-effects"): ASK,
+    ("POST", "/ui/models/settings"): LOOK,
     ("POST", "/ui/models/{model_id}/predict"): ASK,
     ("POST", "/ui/models/{model_id}/outcomes"): ASK,
     ("POST", "/models/{model_id}/contrast"): ASK,

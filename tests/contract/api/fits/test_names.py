@@ -55,6 +55,7 @@ def test_every_call_takes_a_name(client, settings):
         "partial-dependence": {"features": ["size"]},
         "schedule": {"every": "7d"},
         "effects": {},
+        "forecast": {},
         "infer": body_for("/infer", "")["json"],
         "invocations": {"dataframe_records": [{"size": 1, "colour": "red"}]},
     }
@@ -77,6 +78,9 @@ def test_every_call_takes_a_name(client, settings):
             continue
         if path.endswith("/joint"):
             assert "list of targets" in problem(answer, 422)["detail"]  # found, but it has one outcome
+            continue
+        if "/forecast" in path:
+            assert "time" in problem(answer, 409)["detail"]  # found, but it forecasts no series
             continue
         if path.endswith("/effects"):
             assert "treatment" in problem(answer, 422)["detail"]  # found, but it has none
