@@ -26,7 +26,7 @@ from app.store.errors import DatasetGoneError
 from sampler import Posterior
 from sampler.host.posteriors import MOST_GROUPS, TreatmentEffects, effects_work, spaced
 
-By = Annotated[list[str], Field(max_length=2, fail_fast=True)]
+ColumnsOfSets = Annotated[list[str], Field(max_length=2, fail_fast=True)]
 CutPoints = Annotated[
     dict[str, Annotated[list[float], Field(max_length=MOST_GROUPS, fail_fast=True)] | None],
     Field(max_length=2, fail_fast=True),
@@ -46,7 +46,7 @@ class EffectsBody(StrictBody, Question):
     )
 
     of: Literal["all", "treated", "untreated"] = Field(default="all", description="Which of the rows count.")
-    by: str | By | CutPoints | None = Field(
+    by: str | ColumnsOfSets | CutPoints | None = Field(
         default=None,
         description="A column by whose levels, or quarters, averages are given too; two of them; or the cut "
         'points of numbers, {"age": [40, 60]}, with null for one without: features, columns of groups, or '
