@@ -63,7 +63,7 @@ bakeoff: $(BENCH_READY) ## compare predictive distributions with other packages'
 scoringbench: $(BENCH_READY) $(BOARDS_READY) ## score predictive distributions by ScoringBench's protocol, beside other packages (hours; resumable)
 	$(BIN)/python -m lab scoringbench
 
-engines: $(ENGINES_READY) ## predict inside Dask, Ray and Spark (which needs Java 17), and print rows per second beside a bare loop
+engines: $(ENGINES_READY) ## predict inside Dask, DuckDB, Ray and Spark (which needs Java 17), and print rows per second beside a bare loop
 	$(VENV)/engines/bin/python -m lab engines
 
 papers: $(BENCH_READY) ## run the studies of docs/papers.md but the long ones (resumable), or one: make papers STUDY=cgm10-fig6
@@ -94,7 +94,7 @@ lock: $(DEV_READY) ## renew the pins of all dependencies, with hashes and withou
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    pyproject.toml --extra service --group build -o locks/run.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	    pyproject.toml --extra service --extra mlflow --extra mcp --group build --group dev -c locks/run.txt -o locks/dev.txt
+	    pyproject.toml --extra service --extra mlflow --extra mcp --extra duckdb --group build --group dev -c locks/run.txt -o locks/dev.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    pyproject.toml --extra service --group build --group bench -c locks/run.txt -o locks/bench.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
@@ -157,7 +157,7 @@ $(BENCH_READY): locks/bench.txt $(RUN_READY)
 
 # Separate: Ray and Spark bring dependencies of their own.
 $(ENGINES_READY): pyproject.toml locks/engines.txt | $(BIN)/python
-	@echo "installing Dask, Ray and Spark (first run only)"
+	@echo "installing Dask, DuckDB, Ray and Spark (first run only)"
 	@$(BIN)/python -m venv $(VENV)/engines
 	@$(BEAT) $(VENV)/engines/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes --no-deps -r locks/engines.txt
 	@$(VENV)/engines/bin/python -m pip --quiet --disable-pip-version-check install --no-deps --no-build-isolation -e .

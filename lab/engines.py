@@ -1,4 +1,4 @@
-"""Rows predicted per second inside Dask, Ray and Spark, beside a bare loop over the same file.
+"""Rows predicted per second inside Dask, DuckDB, Ray and Spark, beside a bare loop over the same file.
 
     make engines        # or: python -m lab engines --rows 200000 --engines dask
 
@@ -94,7 +94,20 @@ def in_spark(scorer: Scorer, path: str, batch: int):
     spark.stop()
 
 
-ENGINES = {"dask": in_dask, "ray": in_ray, "spark": in_spark}
+@contextmanager
+def in_duckdb(scorer: Scorer, path: str, _batch: int):
+    import duckdb
+
+    from bartserve.duckdb import register
+
+    with duckdb.connect(config={"threads": 1}) as connection:
+        register(connection, {"model": scorer})
+        sums = ", ".join(f"sum(p.{name})" for name in FIGURES)
+        asked = f"SELECT {sums} FROM (SELECT bart_predict('model', t) AS p FROM '{path}' t)"
+        yield lambda: np.array(connection.sql(asked).fetchall()[0])
+
+
+ENGINES = {"dask": in_dask, "duckdb": in_duckdb, "ray": in_ray, "spark": in_spark}
 
 
 def timed(ask) -> tuple[np.ndarray, float]:

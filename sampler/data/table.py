@@ -470,7 +470,7 @@ def _from_series(series: Any, name: str) -> RawColumn:
             cells=[None if is_missing(c) else as_text(c) for c in series.to_list()],
             levels=tuple(as_text(level) for level in _in_order(native)),
             categories=tuple(map(as_text, native.dtype.categories))
-            if hasattr(native.dtype, "ordered")
+            if hasattr(getattr(native, "dtype", None), "ordered")
             else (),
         )
     if family in {"String", "Object", "Unknown"}:
@@ -492,8 +492,9 @@ def _texts(column: Any) -> list[str | None]:
 
 def _in_order(native: Any) -> Any:
     """Return the categories of a column of pandas or polars whose type puts them in order; else none."""
-    if getattr(native.dtype, "ordered", False) or type(native.dtype).__name__ == "Enum":
-        return native.dtype.categories
+    dtype: Any = getattr(native, "dtype", None)  # a column of Arrow has none
+    if getattr(dtype, "ordered", False) or type(dtype).__name__ == "Enum":
+        return dtype.categories
     return ()
 
 

@@ -148,3 +148,40 @@ def test_a_process_holds_few_models(posterior):
         rows = make_rows()
         Scorer(fit(rows[["age"]], (rows.age**2).rename("y"), **SHORT | {"num_trees": trees}))
     assert len(scoring._held) == scoring.MODELS_HELD
+
+
+def test_sql_gives_the_figures_of_predict(posterior):
+    """DuckDB predicts rows by the models that they name, in any batch; refusals say what is wrong."""
+    duckdb = pytest.importorskip("duckdb")
+    from bartserve.duckdb import register
+
+    rows = make_rows(5000, 1)
+    rows.loc[::7, ["age", "town"]] = None
+    other = fit(rows[["age", "town"]][1:40], rows.age[1:40].abs().fillna(0).rename("y"), seed=2, **SHORT)
+    columns = rows.drop(columns="id")
+    expected = posterior.predict(columns), other.predict(columns)
+    with duckdb.connect() as connection:
+        connection.register("sent", rows)
+        connection.execute("CREATE TYPE town AS ENUM ('u', 'v')")
+        connection.execute("CREATE TABLE t AS SELECT * REPLACE (town::town AS town) FROM sent")
+        register(connection, {"ours": posterior, "theirs": other})
+        asked = "SELECT id, unnest(bart_predict('ours', t)) FROM t ORDER BY id"
+        answer = connection.sql(asked).fetchnumpy()
+        assert list(answer) == ["id", "mean", "sd", "lower_90", "upper_90", "flags"]
+        np.testing.assert_array_equal(answer["mean"], expected[0].mean)
+        np.testing.assert_array_equal(answer["upper_90"], expected[0].upper)
+        named = "CASE id % 3 WHEN 0 THEN 'theirs' ELSE 'ours' END"
+        mixed = connection.sql(f"SELECT bart_predict({named}, t).mean AS m FROM t ORDER BY id").fetchnumpy()
+        chosen = np.where(rows.id % 3 == 0, expected[1].mean, expected[0].mean)
+        np.testing.assert_array_equal(mixed["m"], chosen)
+        for sql, message in {
+            "bart_predict('hers', t)": "no model 'hers': it has ours, theirs",
+            "bart_predict('ours', id)": "a table's name or a struct",
+            "bart_predict('ours', {'age': age})": "town",
+            "bart_predict('ours', {'age': 'old', 'town': town})": "age",
+        }.items():
+            with pytest.raises(duckdb.Error, match=message):
+                connection.sql(f"SELECT {sql} FROM t").fetchall()
+        for models, message in ({}, "name a model"), ({"a": posterior, "b": Scorer(other, level=0.5)}, "'b'"):
+            with pytest.raises(SettingsError, match=message):
+                register(connection, models)
