@@ -20,6 +20,7 @@ from app.services.predictions.inference import (
     version_of,
 )
 from app.services.predictions.predict_rows import Predictor
+from app.services.readers.unpack import GZIP
 from app.web.dependencies import Owner, TheGate, ThePredictor, TheReadiness
 from app.web.errors import RETRY_SECONDS, responses
 from app.web.json_body import parse
@@ -216,7 +217,7 @@ def _read(content: bytes, length: str | None, max_rows: int) -> tuple[InferBody,
         It isn't a request of the protocol.
     """
     size = len(content) if length is None else int(length) if length.isascii() and length.isdigit() else -1
-    if not 0 <= size <= len(content):
+    if not 0 <= size <= len(content) and not content.startswith(GZIP):  # which `parse` refuses
         raise InvalidRequestError(f"{LENGTH} is the number of the JSON's bytes, at most those of the body.")
     value = parse(content[:size], max(100_000, max_rows))
     try:

@@ -254,4 +254,5 @@ def test_refusals_name_the_input(client, mine):
         assert places(problem(answer, 422))[0] == place, what
     problem(client.post("/v2/models/other/infer", json={"inputs": [COLOUR]}), 404)
     problem(client.post(path, content=b"{}", headers={"Content-Encoding": "deflate"}), 415)
+    problem(client.post(path, content=b"\x1f\x8b..", headers={"Content-Encoding": "gzip", LENGTH: "50"}), 415)
     assert "error" not in problem(client.post("/models/mine/predict", json={}), 422)
