@@ -30,7 +30,7 @@ from app.web.read_options import BINARY as BINARY_CONTENT
 from app.web.scopes import MAX_JSON_BYTES, GuardedRoute, keyless, needs
 from app.web.uploads import check_coding
 
-router = APIRouter(prefix="/v2", tags=["open inference protocol"], route_class=GuardedRoute)
+router = APIRouter(prefix="/v2", tags=["inference"], route_class=GuardedRoute)
 LENGTH = "Inference-Header-Content-Length"  # of the JSON, where binary tensors follow it
 OCTETS = "application/octet-stream"
 BODY: dict[str, Any] = {
