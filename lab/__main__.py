@@ -9,6 +9,7 @@ import ast
 import importlib
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
 ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1") | {
@@ -16,6 +17,7 @@ ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_TH
 }
 
 
+@cache
 def measurements() -> dict[str, str]:
     """Return the names of what can be run, each with its description, without importing them."""
     here = Path(__file__).parent

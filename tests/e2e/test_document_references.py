@@ -3,6 +3,7 @@
 import ast
 import pkgutil
 import re
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -34,7 +35,7 @@ def test_every_command_and_link_exists(path):
     for command in set(re.findall(r"(?:^|`|exec api )bartserve ((?:[a-z]+ ?){1,2})", text, re.MULTILINE)):
         words = command.split()
         words = words[: 2 if words[0] in {"keys", "models", "datasets", "outcomes", "check"} else 1]
-        assert CliRunner().invoke(app, [*words, "--help"]).exit_code == 0, command
+        assert _is_command(*words), command
     for name in re.findall(r"BARTSERVE_([A-Z_]+)\b", text):
         variables = {field.upper() for field in Settings.model_fields} | {"URL", "KEY"}
         assert name.removesuffix("_FILE").rstrip("_") in variables or name.startswith("TEST_"), name
@@ -44,6 +45,11 @@ def test_every_command_and_link_exists(path):
     for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
         if "://" not in link:
             assert (path.parent / link).exists(), link
+
+
+@cache
+def _is_command(*words):
+    return CliRunner().invoke(app, [*words, "--help"]).exit_code == 0
 
 
 def test_every_measurement_is_in_the_list():
