@@ -1,10 +1,10 @@
 """Test tiers: `make test` runs the quick tier, `make test-slow` the slow one.
 
-A test is slow by its marker, or because it repeats a quick test at length: further cases of a statistical
-test, and the API and workers on the second database. Where the same is asked of many cases, the marker
-`sampled(quick=.., slow=..)` says how many of them each tier runs, evenly spread in their order, and a further
-case on the second database is long. Every test without another marker keeps at least one quick case, so every
-claim of the documents is always tested. Long tests run only on request.
+A test is slow by its marker, or because it repeats a quick test at length: a further case of a statistical
+test, whose others are long, and the API and workers on the second database. Where the same is asked of many
+cases, the marker `sampled(quick=.., slow=..)` says how many of them each tier runs, evenly spread in their
+order, and a further case on the second database is long. Every test without another marker keeps at least one
+quick case, so every claim of the documents is always tested. Long tests run only on request.
 """
 
 import random
@@ -48,9 +48,10 @@ def sample(items: list[pytest.Item], on_first: set[str]) -> None:
         marker = group[0].get_closest_marker("sampled")
         again = second and not group[0].nodeid.startswith(BOTH_DATABASES)
         again = again and group[0].get_closest_marker("both_databases") is None
-        if marker is None and not again:
+        statistical = group[0].nodeid.startswith(ONE_CASE)
+        if marker is None and not again and not statistical:
             continue
-        asked = marker.kwargs if marker else {}
+        asked = marker.kwargs if marker else {"quick": 1, "slow": 1} if statistical else {}
         free = [item for item in group if not is_marked(item)]
         quick = spread(free, asked.get("quick", 1 if again else len(free)))
         rest = [item for item in group if item not in quick]
