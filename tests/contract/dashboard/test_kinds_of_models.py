@@ -66,10 +66,7 @@ OVERVIEWS: dict[str, tuple[str, dict[str, Any]]] = {
     "one tree": ("gaussian+bcart", HELD_OUT),
 }
 CHARTED = ("calibrated", "withheld")  # with held-out rows too
-OVERVIEWS_SLOW = (
-    *("numbers", "classes", "counts", "ordered", "events", "treatment", "several outcomes", "groups"),
-    *("later rows", "running"),
-)
+OVERVIEWS_SLOW = ("numbers", "classes", "treatment", "several outcomes", "later rows")
 MOST_WORDS, MOST_PIXELS = 350, {1280: 1800, 390: 3000}  # of an overview, by the width of the window
 STATES = ("withheld", "of a set", "queued", "running", "cancelled early", "cancelled", "failed")
 
