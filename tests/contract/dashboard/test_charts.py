@@ -54,7 +54,7 @@ def test_every_chart_that_a_page_names_is_there_in_each_variant(browser, client,
     model = fitted(client, settings, holdout=0.3)
     drawn: dict[str, bytes] = {}
     effects = [f"/effects?part=all&feature={name}" for name in ("size", "colour", "size&feature=colour")]
-    for tab in ("", "/chains", "/features", *effects):
+    for tab in ("", "/checks", "/chains", "/features", *effects):
         page = page_of(browser.get(f"/ui/models/{model['id']}{tab}"))
         for image in page.images:
             assert len(image["alt"] or "") > 20
