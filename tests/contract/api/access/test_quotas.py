@@ -315,6 +315,7 @@ COMPUTES = {
     "/models/{model_id}/contrast",
     "/models/{model_id}/effects",
     "/models/{model_id}/aggregate",
+    "/models/{model_id}/forecast",
     "/models/{model_id}/distribution",
     "/models/{model_id}/joint",
     "/models/{model_id}/extend/estimate",
