@@ -222,10 +222,8 @@ def _support(context: Context, claim: Claim, posterior: Posterior) -> Any:
     with session_scope(context.engine, read_only=True) as session:
         spec = read_spec(session, claim.model_id)
         rows = read_rows(session, spec)
-    held = spec.settings.get("holdout")
-    return support_of(
-        posterior.law, LabelledRows.of(posterior.law, split(spec, rows)[0] if held else rows).coded
-    )
+    training = split(spec, rows).training
+    return support_of(posterior.law, LabelledRows.of(posterior.law, training).coded)
 
 
 def _of_outcome(posterior: Posterior, parts: SplitRows, beat: Callable[[], None]) -> tuple[Json, Json]:

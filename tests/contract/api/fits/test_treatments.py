@@ -105,13 +105,19 @@ def test_a_treatment_goes_all_the_way(client, settings, tmp_path):
 
 @only("sqlite")
 def test_counts(client, settings):
-    """Effects on counts have the ratio of average counts beside their difference, on the page as well."""
+    """Effects on counts have the ratio of average counts beside their difference, on the page as well.
+
+    A row without an outcome is left out of the fit, and has an effect.
+    """
     rows = (line.split(",") for line in weights().splitlines()[1:])
     text = "".join(f"{a},{b},{site},{z},{max(0, round(float(y) + 3))}\n" for a, b, site, z, y in rows)
-    model = fitted(client, settings, text="a,b,site,z,y\n" + text, treatment="z", family="poisson")
+    text = f"a,b,site,z,y\n{text}0.1,0.2,n,1,\n"
+    asked = {"treatment": "z", "family": "poisson", "missing_target": "leave_out"}
+    model = fitted(client, settings, text=text, **asked)
     effects = client.post(f"/models/{model['id']}/effects", json={"by": "site"}).json()
     assert 1 < effects["ratio"]["lower"] < effects["ratio"]["upper"] < 3
     assert effects["average"]["lower"] > 0
+    assert effects["average"]["rows"] == 161
     page = client.get(f"/ui/models/{model['id']}/treatment").text
     assert "times" in page
 
