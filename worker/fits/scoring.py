@@ -185,7 +185,7 @@ def importance_of(
 ) -> list[Json] | None:
     """Rank the features on the held-out rows, by each loss (`sampler.posterior.explanations.permutation`).
 
-    The usual loss comes first. `beat` is called between evaluations. None for too few rows.
+    The RMSE comes first, where there is one. `beat` is called between evaluations. None for too few rows.
     """
     rows = _labelled(posterior, held, plan)
     try:

@@ -164,11 +164,13 @@ class FeatureEffect:
 class Reasons:
     """SHAP values of one row in terms of the outcome, the largest first.
 
-    `kind` is how they lead from the base to the row: as factors or as differences. `zero` is where no effect
-    is on the bars' scale, on which factors have their logarithms.
+    `kind` is how they lead from the base to the row: as factors or as differences. `typical`: these two are
+    what averages of what the trees learn stand for, not averages of the outcome. `zero` is where no effect is
+    on the bars' scale, on which factors have their logarithms.
     """
 
     kind: str
+    typical: bool
     left_out: str  # of what the trees learn, in words
     base: float
     f: float
@@ -191,7 +193,8 @@ def _reasons(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any
         found = explain(predictor, owner, model_id, ShapBody(rows=[row])).answer
     except (InvalidRequestError, NotFinishedError, TooLargeError):
         return None
-    if found.classes is not None:
+    of = found.of_outcome
+    if of is None and found.classes is not None:  # of no probability
         return None
     ends = [0.0, *found.lower[0].tolist(), *found.upper[0].tolist()]
     start: float = min(ends)
@@ -200,7 +203,7 @@ def _reasons(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any
     def place(value: float) -> float:
         return 120 * (value - start) / width
 
-    told = found.of_outcome or found
+    told = of or found
     names = [found.names[j] for j in np.argsort(-np.abs(found.values[0]), kind="stable")[:MOST_REASONS]]
     reasons = []
     for name in names:
@@ -209,9 +212,9 @@ def _reasons(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any
         bar = place(low), place(high) - place(low), place(mean)
         figures = [float(each[0, j]) for each in (told.values, told.lower, told.upper)]
         reasons.append(FeatureEffect(name, row[name], figures[0], figures[1], figures[2], bar))
-    of = found.of_outcome
     return Reasons(
         "differences" if of is None else of.kind,
+        of is not None,
         left_out_of(found.scale),
         float(found.base_values) if of is None else of.base,
         float(found.f[0] if of is None else of.outcome[0]),

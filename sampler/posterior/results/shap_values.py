@@ -32,7 +32,8 @@ class OutcomeReasons:
 
     Where trees learn a logarithm each value is a factor, and the base times a row's factors is its outcome.
     Elsewhere they are differences, each value times the slope between base and row, and add up to that of
-    the outcomes: of a number its median, of two classes the probability of the second.
+    the outcomes: of a number its median (before recalibration, if there is any), of two classes the
+    probability of the second.
     """
 
     kind: Literal["factors", "differences"]

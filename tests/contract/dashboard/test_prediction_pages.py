@@ -148,12 +148,14 @@ def test_a_prediction_says_why(browser, client, settings):
     [
         ({"transform": "log"}, "factors", "multiplies the typical y"),
         ({"transform": "yeo-johnson"}, "differences", "moves this prediction from"),
+        ({"target": "young", "family": "auto"}, "differences", "moves the probability of yes from"),
     ],
 )
 def test_reasons_of_a_transformed_outcome_are_in_its_unit(browser, client, settings, more, kind, words):
     """The library's values, HTTP's and the page's are the same, about the outcome and not its transform."""
-    text = "y,size,age\n" + "".join(f"{2 + i % 7 + i % 5 / 9:.3f},{i % 7},{i % 5}\n" for i in range(60))
-    model = fitted(client, settings, text=text, holdout=0.2, **more)
+    rows = [(2 + i % 7 + i % 5 / 9, i % 7, i % 5, ("no", "yes")[i % 7 + i % 5 < 4]) for i in range(60)]
+    text = "y,size,age,young\n" + "".join(f"{y:.3f},{size},{age},{own}\n" for y, size, age, own in rows)
+    model = fitted(client, settings, text=text, holdout=0.2, features=["size", "age"], **more)
     row = {"size": 3.0, "age": 2.0}
     expected = of_file(client, model).shap([row]).of_outcome
     sent = client.post(f"/models/{model['id']}/shap", json={"rows": [row]}).json()["of_outcome"]
@@ -169,8 +171,9 @@ def test_reasons_of_a_transformed_outcome_are_in_its_unit(browser, client, setti
     assert words in told
     ends = (formatting.number(each) for each in (expected.base, float(expected.outcome[0])))
     assert all(each in told[told.index(words) :] for each in ends)
+    assert "the average over training rows" not in told
     importance = client.get(f"/models/{model['id']}/variable-importance").json()["permutation"]
-    assert importance["loss"] == "rmse"
+    assert importance["loss"] == ("log_loss" if "target" in more else "rmse")
 
 
 def test_figures_of_a_logarithm_are_said_to_be_of_it(browser, client, settings):
