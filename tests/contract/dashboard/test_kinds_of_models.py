@@ -87,8 +87,9 @@ def fitted_here(client: httpx.Client, settings, name: str, *, unknown: bool = Fa
     kind = Kind(name)
     outcomes = kind.y if isinstance(kind.y, dict) else {"outcome": kind.y}
     body = {key: key if isinstance(value, np.ndarray) else value for key, value in kind.arguments.items()}
-    if "groups" in body:
-        body["groups"] = np.atleast_1d(body["groups"]).tolist()
+    body.pop("recalibrated", None)  # a fit here does so by itself
+    for several in {"groups", "slopes"} & body.keys():
+        body[several] = np.atleast_1d(body[several]).tolist()
     sent = kind.rows | outcomes
     if kind.weights is not None:
         body["weights"] = "precision"
