@@ -2,12 +2,12 @@
 # docker build --build-arg EXTRAS=mlflow . adds extras: mlflow, mcp, or both, by a comma.
 ARG PYTHON=python:3.11.13-slim-bookworm
 FROM ${PYTHON} AS build
-ARG EXTRAS=""
 WORKDIR /src
 RUN python -m venv /opt/bartserve
 COPY locks/run.txt locks/run.txt
 RUN /opt/bartserve/bin/pip install --no-cache-dir --require-hashes --no-deps -r locks/run.txt
 COPY . .
+ARG EXTRAS=""
 RUN /opt/bartserve/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
     # Extras in the versions of locks/dev.txt, which has all of them.
     && sed -n 's/ *\\$//;/^[a-z0-9]/p' locks/dev.txt > /tmp/pins \
