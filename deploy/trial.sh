@@ -35,6 +35,7 @@ finish() {
 leave() {
     code=$?
     trap - EXIT
+    case $code in 0 | 3 | 130) ;; *) code=1 ;; esac # whatever a tool ended with
     if [ -n "$PLACE" ]; then
         [ ! -d "$PLACE/new" ] || compose new --profile sign-in down --volumes --timeout 60 >/dev/null 2>&1 || :
         rm -rf "$PLACE"
@@ -88,12 +89,18 @@ start() {
     fail "the service of $1 is not ready after ten minutes"
 }
 
+# send PATH JSON: as call; curl before 7.82 has no --json
+send() { call "$1" --header "Content-Type: application/json" --data "$2"; }
+
+# The prediction is read whole before it is compared: two that failed are alike too.
 predict() {
-    call /models/trial/predict --json '{"rows": [{"x": 0.5, "kind": "b"}], "level": [0.9]}' | sed 's/"model_id":[^,]*,//'
+    answer=$(send /models/trial/predict '{"rows": [{"x": 0.5, "kind": "b"}], "level": [0.9]}') || fail "no prediction: $answer"
+    printf '%s\n' "$answer" | sed 's/"model_id":[^,]*,//'
 }
 
 same() {
-    [ "$(predict)" = "$BEFORE" ] || fail "predictions differ after $1"
+    now=$(predict) || exit 1
+    [ "$now" = "$BEFORE" ] || fail "predictions differ after $1"
     say "held: predictions after $1"
 }
 
@@ -103,7 +110,8 @@ fit() {
         seq 120 | awk '{ printf "%g,%s,%g\n", $1 / 100, ($1 % 2) ? "a" : "b", $1 / 50 + ($1 % 7) / 10 }'
     } >"$PLACE/rows.csv"
     dataset=$(call "/datasets?name=trial" --header "Content-Type: text/csv" --data-binary "@$PLACE/rows.csv" | field id)
-    call /models --output /dev/null --json "{\"dataset_id\": \"$dataset\", \"target\": \"y\", \"name\": \"trial\", \"num_draws\": 200}"
+    body="{\"dataset_id\": \"$dataset\", \"target\": \"y\", \"name\": \"trial\", \"num_draws\": 200}"
+    accepted=$(send /models "$body") || fail "the fit was refused: $accepted"
     for _ in $(seq 120); do
         state=$(call /models/trial | field state)
         case $state in
@@ -174,8 +182,10 @@ make --directory "$PLACE/new" secrets >/dev/null
 
 FROM=${1:-$(git -C "$ROOT" describe --tags --abbrev=0 2>/dev/null || :)}
 FIRST=new
-if [ -z "$FROM" ] || ! git -C "$ROOT" cat-file -e "$FROM^{commit}" 2>/dev/null; then
-    not_tried "an upgrade: ${FROM:-no older revision} is not in this repository"
+if [ -z "$FROM" ]; then
+    not_tried "an upgrade: this repository has no tag, so name an older revision"
+elif ! git -C "$ROOT" cat-file -e "$FROM^{commit}" 2>/dev/null; then
+    not_tried "an upgrade: $FROM is not in this repository"
 else
     FIRST=old
     mkdir "$PLACE/old"

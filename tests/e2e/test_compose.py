@@ -1,5 +1,6 @@
 """The stack of docker-compose.yml without Docker: each service's own command and environment."""
 
+import os
 import re
 import shlex
 import shutil
@@ -70,6 +71,34 @@ def test_the_trial_parses_and_says_what_it_cannot_try(tmp_path):
     ended = subprocess.run(script, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
     assert ended.returncode == 3
     assert "not tried: anything: neither docker nor podman answers" in ended.stderr
+
+
+STUBS = {  # an engine whose service answers all but predictions
+    "docker": 'case "$*" in *"keys create"*) echo bart_key ;; esac',
+    "curl": """case "$*" in
+        */predict) exit 7 ;;
+        *--fail*) echo '{"id": "x", "state": "succeeded"}' ;;
+        *) exit 7 ;;
+    esac""",
+}
+
+
+def test_a_trial_whose_predictions_fail_has_failed(tmp_path):
+    """Two answers that aren't there are alike, and are not held for the same prediction."""
+    for name, script in STUBS.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    ended = subprocess.run(
+        ["sh", str(ROOT / "deploy" / "trial.sh")],
+        env={"PATH": path, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "failed: no prediction" in ended.stderr, ended.stderr
+    assert (ended.returncode, "held" in ended.stderr) == (1, False)
+    assert {each.name for each in tmp_path.iterdir()} == {*STUBS}
 
 
 def test_postgres_is_not_healthy_while_its_database_is_created(stack):
