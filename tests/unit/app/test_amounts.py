@@ -140,6 +140,10 @@ def test_forcing_a_kind_tells_examples_and_the_number_of_others():
         ({"x": "h"}, ["10:30"], 10.5, None),
         ({}, ["(3,5)"], -3.5, None),
         ({}, ["1,2k"], 1200, None),
+        ({}, ["1,2k", "3 K"], 1200, None),
+        ({}, ["3M"], 3_000_000, None),
+        ({}, ["300 K", "295"], None, "has another unit than the model's file, none"),
+        ({"x": "K"}, ["300 K", "295"], 300, None),
         ({"x": "k"}, ["1,2k"], 1.2, None),
     ],
 )

@@ -76,10 +76,14 @@ class Amounts:
     special: pa.ChunkedArray
     is_plain: bool = True
 
-    def scaled(self, *, wanted: bool = False) -> "Amounts":
-        """Return numbers times thousands and millions where these can't be one unit, or are `wanted`."""
+    def scaled(self, *, known: bool = False) -> "Amounts":
+        """Return numbers times thousands and millions where these can't be one unit.
+
+        Rows of a model whose file has no unit (`known`) have them too, but K alone may be kelvins.
+        """
         found = {*self.counts}
-        if not {""} < found | {""} <= {"", *SCALES} or not (wanted or "k" in found or len(found) > 1):
+        are_scales = "k" in found or ("K" not in found if known else len(found) > 1)
+        if not {""} < found | {""} <= {"", *SCALES} or not are_scales:
             return self
         powers = self.units
         for sign, power in SCALES.items():

@@ -179,7 +179,7 @@ class Typing:
         model = self.options.model
         has_unit = model is not None and name in model.units
         split = Amounts.of(text)
-        split = split if has_unit else split.scaled(wanted=bool(self.options.known))
+        split = split if has_unit else split.scaled(known=bool(self.options.known))
         if not split.are_special or not (required or split.are_clear):
             return None
         typed = self._numbers(name, split.bare(), last=last, required=required)
