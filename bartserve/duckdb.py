@@ -82,4 +82,4 @@ def register(
         '"{}" {}'.format(name.replace('"', '""'), TYPES[kind]) for name, kind in schema.items()
     )
     of_struct = f"STRUCT({fields})"
-    connection.create_function(function, predict, None, of_struct, type="arrow", null_handling="special")
+    connection.create_function(function, predict, None, of_struct, type="arrow")

@@ -151,7 +151,7 @@ def test_a_process_holds_few_models(posterior):
 
 
 def test_sql_gives_the_figures_of_predict(posterior):
-    """DuckDB predicts rows by the models that they name, in any batch; refusals say what is wrong."""
+    """DuckDB predicts rows by the models that they name, in any batch, and NULL where there is no row."""
     duckdb = pytest.importorskip("duckdb")
     from bartserve.duckdb import register
 
@@ -174,6 +174,11 @@ def test_sql_gives_the_figures_of_predict(posterior):
         mixed = connection.sql(f"SELECT bart_predict({named}, t).mean AS m FROM t ORDER BY id").fetchnumpy()
         chosen = np.where(rows.id % 3 == 0, expected[1].mean, expected[0].mean)
         np.testing.assert_array_equal(mixed["m"], chosen)
+        some = "CASE id % 3 WHEN 0 THEN 'theirs' WHEN 1 THEN 'ours' END, CASE WHEN id % 5 > 0 THEN t END"
+        there = (rows.id % 3 < 2) & (rows.id % 5 > 0)
+        given = connection.sql(f"SELECT bart_predict({some}).mean AS m FROM t ORDER BY id").fetchnumpy()["m"]
+        np.testing.assert_array_equal(given.mask, ~there)
+        np.testing.assert_array_equal(given[there], chosen[there])
         for sql, message in {
             "bart_predict('hers', t)": "no model 'hers': it has ours, theirs",
             "bart_predict('ours', id)": "a table's name or a struct",
