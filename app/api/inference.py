@@ -32,6 +32,7 @@ from app.web.uploads import check_coding
 
 router = APIRouter(prefix="/v2", tags=["inference"], route_class=GuardedRoute)
 LENGTH = "Inference-Header-Content-Length"  # of the JSON, where binary tensors follow it
+MAX_DIGITS = 19  # of a length: Python refuses to read thousands
 OCTETS = "application/octet-stream"
 BODY: dict[str, Any] = {
     "parameters": [
@@ -216,7 +217,8 @@ def _read(content: bytes, length: str | None, max_rows: int) -> tuple[InferBody,
     InvalidRequestError, TooLargeError, RequestValidationError
         It isn't a request of the protocol.
     """
-    size = len(content) if length is None else int(length) if length.isascii() and length.isdigit() else -1
+    is_number = length is not None and length.isascii() and length.isdigit() and len(length) <= MAX_DIGITS
+    size = len(content) if length is None else int(length) if is_number else -1
     if not 0 <= size <= len(content) and not content.startswith(GZIP):  # which `parse` refuses
         raise InvalidRequestError(f"{LENGTH} is the number of the JSON's bytes, at most those of the body.")
     value = parse(content[:size], max(100_000, max_rows))

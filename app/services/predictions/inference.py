@@ -186,7 +186,8 @@ class InferView(BaseModel):
     id: str | None = None
     parameters: dict[str, float | str | None] = Field(
         description="`interval`, `level`, `draws`, `verdict`; `class`, whose probability the figures of two "
-        "classes are; `claim` of calibrated intervals; `warnings`."
+        "classes are; `claim` of calibrated intervals; `warnings`. Of several outcomes each has its own "
+        "interval, verdict, class and claim: `class_sold`."
     )
     outputs: list[OutputView]
 
@@ -302,12 +303,11 @@ def infer(
         head, data = _written(each, values, asked.binary_data_output if chosen is None else chosen)
         outputs.append(head)
         behind += data
-    first = next(iter(answers.values()))
     head = {
         "model_name": name,
         "model_version": stored.id,
         **({} if body.id is None else {"id": body.id}),
-        "parameters": _facts(first, asked.level),
+        "parameters": _facts(answers, asked.level),
         "outputs": outputs,
     }
     return Inference(stored.id, head, behind)
@@ -358,18 +358,20 @@ def _absent(figure: str) -> str:
     return 'calibrated predictions of classes have sets: ask for them, or for another "interval"'
 
 
-def _facts(answer: PredictionAnswer, level: float) -> dict[str, Any]:
-    prediction = answer.prediction
-    classes, warnings = answer.classes or (), [*answer.notes, *prediction.warnings]
-    return {
-        "interval": prediction.interval,
-        "level": level,
-        "draws": prediction.draws,
-        "verdict": answer.verdict,
-        **({"class": classes[1]} if len(classes) == 2 else {}),
-        **({"claim": prediction.claims[0].text} if prediction.claims else {}),
-        **({"warnings": " ".join(warnings)} if warnings else {}),
-    }
+def _facts(answers: Mapping[str | None, PredictionAnswer], level: float) -> dict[str, Any]:
+    first = next(iter(answers.values())).prediction
+    facts: dict[str, Any] = {"level": level, "draws": first.draws}
+    for outcome, answer in answers.items():
+        prediction, classes = answer.prediction, answer.classes or ()
+        own = {
+            "interval": prediction.interval,
+            "verdict": answer.verdict,
+            **({"class": classes[1]} if len(classes) == 2 else {}),
+            **({"claim": prediction.claims[0].text} if prediction.claims else {}),
+        }
+        facts |= {name if outcome is None else f"{name}_{outcome}": value for name, value in own.items()}
+    warnings = dict.fromkeys(text for answer in answers.values() for text in answer.prediction.warnings)
+    return facts | ({"warnings": " ".join(warnings)} if warnings else {})
 
 
 def _written(name: str, values: Any, as_binary: bool) -> tuple[dict[str, Any], list[bytes]]:

@@ -188,18 +188,17 @@ def test_classes_and_several_outcomes_are_named(client, settings):
     fitted(client, settings, text="y,size,z\n" + two, name="two", family="auto")
     answer = ask(client, {"size": ("INT64", [3]), "z": ("FP64", [1.0])}, binary=False, model="two").json()
     assert answer["parameters"]["class"] == "yes"
-    fitted(
-        client,
-        settings,
-        text="y,size,z\n" + two.replace("yes", "3").replace("no", "1"),
-        name="both",
-        target=["y", "z"],
-    )
-    found = read(ask(client, {"size": ("INT64", [1])}, binary=False, model="both"))
+    fitted(client, settings, text="y,size,z\n" + two, name="both", target=["z", "y"], family="auto")
+    answer = ask(client, {"size": ("INT64", [1])}, binary=False, model="both")
+    found, said = read(answer), answer.json()["parameters"]
     assert {"mean_y", "upper_y", "mean_z", "flags"} <= set(found)
     for outcome in ("y", "z"):
         rows = {"rows": [{"size": 1}], "outcome": outcome}
-        assert found[f"mean_{outcome}"] == client.post("/models/both/predict", json=rows).json()["mean"]
+        expected = client.post("/models/both/predict", json=rows).json()
+        assert found[f"mean_{outcome}"] == expected["mean"]
+        assert said[f"interval_{outcome}"] == expected["interval"]
+        assert said[f"verdict_{outcome}"] == expected["verdict"]
+        assert [said[name] for name in said if name == f"class_{outcome}"] == (expected["classes"] or [])[1:]
 
 
 SIZE, COLOUR = tensor("size", "FP64", [1]), tensor("colour", "BYTES", ["red"])
@@ -245,7 +244,7 @@ def test_refusals_name_the_input(client, mine):
         found = problem(client.post(path, json={"inputs": inputs} | rest), 422)
         assert found["error"]
         assert [each for each, _ in places(found)][:1] == ([] if column is None else [column]), what
-    for content, length in ((b"{", "1"), (b"{}", "3"), (b"{}", "x"), (b"{}", "2")):
+    for content, length in ((b"{", "1"), (b"{}", "3"), (b"{}", "x"), (b"{}", "2"), (b"{}", "9" * 5000)):
         problem(client.post(path, content=content, headers={LENGTH: length}), 422)
     for what, (datatype, content, size, place) in BINARY_REFUSED.items():
         sent = {"name": "size", "shape": [1], "datatype": datatype, "parameters": {"binary_data_size": size}}
