@@ -123,7 +123,7 @@ def _page(
         after=first + MAX_SHOWN if first + MAX_SHOWN < len(dataset.columns) else None,
         rows=datasets.preview(session, owner, dataset_id, PREVIEW_ROWS),
         read_as=dataset.read_as,
-        dialect=_dialect(read_as),
+        dialect=_dialect(read_as, has_letters=dataset.spellings is not None),
         missing=sum(column["missing"] for column in dataset.columns),
         kinds=KINDS,
         kind_field=KIND,
@@ -194,7 +194,7 @@ def delete(_form: SentForm, session: Deleting, owner: Owner, dataset_id: str) ->
     return render.see_other("/ui/datasets")
 
 
-def _dialect(read_as: dict[str, Any]) -> list[tuple[str, str]]:
+def _dialect(read_as: dict[str, Any], *, has_letters: bool) -> list[tuple[str, str]]:
     """Return the detected dialect as names and values, without undetected parts."""
     values = [(label, read_as.get(name)) for name, label in DIALECT]
     missing = [f"{entry['text']!r} ({entry['count']})" for entry in read_as.get("missing") or ()]
@@ -204,7 +204,7 @@ def _dialect(read_as: dict[str, Any]) -> list[tuple[str, str]]:
     if others := [name for name in read_as.get("sheets") or () if name != read_as.get("sheet")]:
         rows.insert(1, ("Other sheets", ", ".join(others)))
     if read_as.get("format") == "csv":
-        is_kept = WRITTEN in read_as
+        is_kept = has_letters and WRITTEN in read_as  # copies with rows that no file had have none
         rows.append(
             ("Cells as written", "kept" if is_kept else "not kept: upload the file again to get them back")
         )

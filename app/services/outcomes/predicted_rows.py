@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sqlalchemy import Engine
 
@@ -100,6 +101,7 @@ class PredictedRows:
                 values = datasets.read(session, self._dataset.id, [column], exact).column(column)
             except DatasetGoneError:
                 raise _gone() from None
+        values = pc.utf8_trim_whitespace(values) if exact else values
         labels = to_labels(read_column(values, column), [])
         places = {name: number for number, name in enumerate(labels.names)}
         rows = np.flatnonzero(labels.index >= 0)

@@ -275,8 +275,7 @@ def _sent(file: BinaryIO) -> Iterator[bytes]:
 def _kept(column: pa.ChunkedArray, type_: pa.DataType | None, *, as_text: bool) -> pa.ChunkedArray:
     """Convert a column to repeat: text of a file to its type, and for CSV whole numbers to integers."""
     if type_ is not None:
-        is_whole = pa.types.is_integer(type_)
-        column, pattern = (pc.utf8_trim_whitespace(column), r"^-?\d") if is_whole else (column, ".")
+        column, pattern = pc.utf8_trim_whitespace(column), r"^-?\d" if pa.types.is_integer(type_) else "."
         present = pc.match_substring_regex(column, pattern)
         return pc.if_else(present, column, pa.scalar(None, pa.string())).cast(type_)
     if as_text and pa.types.is_floating(column.type):

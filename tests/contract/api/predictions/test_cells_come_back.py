@@ -3,6 +3,7 @@
 import csv
 import io
 
+import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import update
 
@@ -135,3 +136,20 @@ def test_a_dataset_from_before_says_that_its_cells_were_not_kept(client, setting
     assert "upload the file again" in refused["errors"][0]["detail"]
     assert client.get(result, params={"format": "csv"}).status_code == 200
     assert client.get(result, params={"format": "xlsx"}).status_code == 200
+    dataset = client.get(result.removesuffix("/result")).json()["dataset_id"]
+    assert "not kept: upload the file again" in client.get(f"/ui/datasets/{dataset}").text
+
+
+def test_blanks_around_cells_are_letters_and_no_part_of_values(client, settings, model):
+    """They come back in CSV like the file, and in no other form of the answer."""
+    lines = ["shop,share,code", " Nord , 1.5, 007 ", "Nord,2.5 , 12.50"]
+    result, bare = (
+        predicted(client, settings, "\n".join(lines).encode()),
+        [["Nord", "007"], ["Nord", "12.50"]],
+    )
+    own = client.get(result, params={"format": "csv", "dialect": "file"}).text
+    assert [",".join(row.split(",")[:3]) for row in own.splitlines()] == lines
+    plain = list(csv.reader(io.StringIO(client.get(result, params={"format": "csv"}).text)))
+    assert [[row[0], row[2]] for row in plain[1:]] == bare
+    table = pq.read_table(io.BytesIO(client.get(result, params={"format": "parquet"}).content))
+    assert [[row["shop"], row["code"]] for row in table.to_pylist()] == bare

@@ -150,8 +150,8 @@ def test_reports_at_the_same_time_count_each_row_once(client, model):
 
 def test_outcomes_of_a_background_prediction(client, settings, model):
     """Rows are found by number or by key; their features come from the predicted dataset."""
-    new = rows_of(30, seed=5, note=lambda i: f"n{i}")
-    lines = "".join(f"{r['size']},{r['colour']},{r['note']}\n" for r in new)
+    new = rows_of(30, seed=5, note=lambda i: f"{i}.50")
+    lines = "".join(f"{r['size']},{r['colour']}, {r['note']} \n" for r in new)  # blanks are no part of a key
     dataset = post_csv(client, f"size,colour,note\n{lines}").json()
     prediction = client.post("/models/mine/predictions", json={"dataset_id": dataset["id"]}).json()
     run_units(settings)
