@@ -20,11 +20,12 @@ from sampler.host.data import value_as_text as as_text
 
 MAX_ROWS, MAX_COLUMNS = 1_048_576, 16_384  # of Excel
 MAX_CELLS = 2_000_000  # about ten microseconds each
-MAX_FORMS = 1000  # different formats of cells
+MAX_FORMS = 200  # different formats of cells, of which Excel takes 200 to 250 by its language
 DIGITS = 15  # of a number, that Excel keeps
 FIRST_DAY = datetime(1900, 3, 1)  # noqa: DTZ001  without a zone; before it, Excel's calendar has a day too many
 INSTEAD = "ask for CSV or Parquet"
-AMOUNT = re.compile(r'(?P<sign>-?)(?P<before>[^\d"-]*)(?P<number>\d[\d.,]*)(?P<after>[^\d"]*)')
+# Excel opens no workbook with a format of more than 255 characters.
+AMOUNT = re.compile(r'(?P<sign>-?)(?P<before>[^\d"-]{0,99})(?P<number>\d[\d.,]*)(?P<after>[^\d"]{0,99})')
 NUMBER = r"(0|[1-9]\d*|[1-9]\d{{0,2}}(?:{0}\d{{3}})+)(?:{1}(\d+))?"
 NUMBERS = ((",", re.compile(NUMBER.format(",", r"\."))), (".", re.compile(NUMBER.format(r"\.", ","))))
 DAY = re.compile(r"(\d+)([./-])(\d+)\2(\d+)(?:([T ])(\d\d):(\d\d)(?::(\d\d))?)?")
@@ -43,18 +44,12 @@ def write_workbook(pieces: Iterable[Piece], num_rows: int) -> BinaryIO:
     import xlsxwriter  # noqa: PLC0415  few answers are workbooks
 
     file = cast("BinaryIO", TemporaryFile())  # noqa: SIM115  the caller closes it
-    with xlsxwriter.Workbook(file, {"constant_memory": True}) as book:
-        sheet, at = _Sheet(book), 0
-        for table, letters in pieces:
-            if at == 0:
-                _check_size(num_rows, table.num_columns)
-                sheet.names = table.column_names
-                sheet.row(0, ((name, "") for name in sheet.names))
-            texts = (letters[name].to_pylist() if name in letters else repeat(None) for name in sheet.names)
-            values = (column.to_pylist() for column in table.columns)
-            for cells in zip(*map(map, repeat(shown), values, texts), strict=True):
-                at += 1
-                sheet.row(at, cells)
+    try:
+        with xlsxwriter.Workbook(file, {"constant_memory": True}) as book:
+            _Sheet(book).fill(pieces, num_rows)
+    except BaseException:
+        file.close()
+        raise
     file.seek(0)
     return file
 
@@ -65,6 +60,19 @@ class _Sheet:
         self.sheet.freeze_panes(1, 0)
         self.forms: dict[str, Any] = {"": None}
         self.names: list[str] = []
+
+    def fill(self, pieces: Iterable[Piece], num_rows: int) -> None:
+        at = 0
+        for table, letters in pieces:
+            if at == 0:
+                _check_size(num_rows, table.num_columns)
+                self.names = table.column_names
+                self.row(0, ((name, "") for name in self.names))
+            texts = (letters[name].to_pylist() if name in letters else repeat(None) for name in self.names)
+            values = (column.to_pylist() for column in table.columns)
+            for cells in zip(*map(map, repeat(shown), values, texts), strict=True):
+                at += 1
+                self.row(at, cells)
 
     def row(self, at: int, cells: Iterable[tuple[Any, str]]) -> None:
         for column, (value, form) in enumerate(cells):

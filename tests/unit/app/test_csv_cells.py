@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.services.errors import InvalidRequestError
+from app.services.errors import InvalidRequestError, TooLargeError
 from app.services.predictions.csv_tables import places_of, rounded, style_of, to_csv
 from app.services.predictions.workbooks import shown, write_workbook
 from app.services.readers.options import CsvStyle
@@ -137,6 +137,15 @@ def test_only_the_letters_of_a_file_may_begin_like_a_formula():
     with write_workbook([(table, letters)], table.num_rows) as file:
         cells = letters_of(file.read())
     assert [row[0].replace("\r", "") for row in cells[1:]] == [cell.replace("\r", "") for cell in FORMULAS]
+
+
+def test_a_workbook_has_the_formats_that_excel_opens():
+    """A number with many blanks around it is text, and cells of too many forms are refused."""
+    assert shown(5.0, f"{' ' * 300}5") == (f"{' ' * 300}5", "")
+    assert max(len(shown(5.0, f"{' ' * n}5{' ' * n}")[1]) for n in range(300)) <= 255
+    blanks = pa.chunked_array([[f"{' ' * (n % 15)}5{' ' * (n // 15)}" for n in range(225)]])
+    with pytest.raises(TooLargeError, match="more than 200 forms"):
+        write_workbook([(pa.table({"c": [5.0] * 225}), {"c": blanks})], 225)
 
 
 @pytest.mark.parametrize("quoted", ["needed", "words", "all"])

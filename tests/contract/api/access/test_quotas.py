@@ -225,13 +225,21 @@ def test_predictions_at_once(settings, database):
         def ask(_: int) -> httpx.Response:
             return ann.post(f"/models/{model}/predict", json={"rows": rows, "mcse": True})
 
-        with ThreadPoolExecutor(6) as pool:
-            answers = list(pool.map(ask, range(12)))
-        assert {answer.status_code for answer in answers} == {200, 429}
-        for answer in answers:
-            if answer.status_code == 429:
-                refused(answer)
-        assert ask(0).status_code == 200
+        dataset = post_csv(ann, table(2000)).json()["id"]
+        stored = ann.post(f"/models/{model}/predictions", json={"dataset_id": dataset}).json()["id"]
+        run_units(settings)
+
+        def ask_workbook(_: int) -> httpx.Response:
+            return ann.get(f"/predictions/{stored}/result", params={"format": "xlsx"})
+
+        for each in (ask, ask_workbook):
+            with ThreadPoolExecutor(6) as pool:
+                answers = list(pool.map(each, range(12)))
+            assert {answer.status_code for answer in answers} == {200, 429}
+            for answer in answers:
+                if answer.status_code == 429:
+                    refused(answer)
+            assert each(0).status_code == 200
         problem(bob.post(f"/models/{model}/predict", json={"rows": rows}), 404)
 
 
