@@ -15,6 +15,7 @@ from app.cli.embedded import asking
 from app.cli.fit_predict import Url
 from app.cli.output import make_console, out
 from app.cli.survival import table_of
+from app.client.base import is_dataset_id
 from app.client.views import without_none
 from sampler.host.data import number_to_text, range_to_text
 
@@ -98,7 +99,7 @@ def aggregate(
     errors = make_console(stderr=True)
     asked = {"by": by, "of": of, "q": q, "level": level, "interval": interval, "compare": _compared(compare)}
     asked |= {"population": True} if population else {}
-    if not Path(rows).exists() and rows.startswith("ds_"):
+    if is_dataset_id(rows):
         beside = {"weights": weights, "observed": observed}
         with asking(url, data_dir, errors.print) as client:
             job = client.predict_dataset(model, rows, aggregate=without_none(asked | beside), outcome=outcome)

@@ -19,6 +19,7 @@ from app.cli.common import AsJson, DataDir, OfOutcome, print_json, writing
 from app.cli.embedded import asking
 from app.cli.output import make_console, out
 from app.client import Client, Dataset, Model, ModelSet, Prediction, ProblemError
+from app.client.base import is_dataset_id
 from app.client.predictions import EVERY
 from sampler import SettingsError
 from sampler.host.data import number_to_text
@@ -425,10 +426,7 @@ def _dataset(client: Client, data: str, console: Console, reading: Any, kinds: d
     """Upload a file, or return the dataset with the given id."""
     from app.cli.progress import about_dataset
 
-    if not Path(data).exists() and data.startswith("ds_"):
-        dataset = client.dataset(data)
-    else:
-        dataset = client.upload(data, kinds=kinds, **reading)
+    dataset = client.dataset(data) if is_dataset_id(data) else client.upload(data, kinds=kinds, **reading)
     console.print(about_dataset(dataset, Path(data).name))
     for warning in dataset.warnings:
         console.print(f"          {warning}")

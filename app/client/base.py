@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
@@ -104,6 +105,11 @@ class Calls:
 def id_of(entity: Any) -> str:
     """Return the id of an object that has one, or the given id or name."""
     return str(getattr(entity, "id", entity))
+
+
+def is_dataset_id(rows: Any) -> bool:
+    """Tell whether rows are given as the id of a dataset, not as the path of a file."""
+    return isinstance(rows, str) and rows.startswith("ds_") and not Path(rows).exists()
 
 
 def address(*steps: Any) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.client.base import Calls, address
+from app.client.base import Calls, address, is_dataset_id
 from app.client.bodies import is_frame, rows_json
 from app.client.datasets import Datasets
 from app.client.transport import Call
@@ -150,7 +150,7 @@ class Forecasts(Datasets, Calls):
 
     def _asked(self, path: str, plan: Any, body: Json) -> Json:
         """Send a request with a plan; a file or data frame is a dataset for as long as it takes."""
-        if plan is None or (isinstance(plan, str) and plan.startswith("ds_")):
+        if plan is None or is_dataset_id(plan):
             known = {} if plan is None else {"known": plan}
             return self._json(Call("POST", path, json=body | known, repeatable=True))
         if is_frame(plan) or isinstance(plan, (str, Path, bytes)):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from app.client.base import Calls, address, id_of
+from app.client.base import Calls, address, id_of, is_dataset_id
 from app.client.bodies import is_frame, is_row, rows_json
 from app.client.errors import FitError, NoHoldoutError
 from app.client.transport import Call
@@ -99,7 +99,7 @@ class Predictions(Calls):
         Parameters
         ----------
         model
-            As of `predict`, or a set of models.
+            As of `predict`; or a set of models, for rows that are no dataset.
         rows
             The path of a file, a data frame, or a dataset or its id.
         output
@@ -120,7 +120,7 @@ class Predictions(Calls):
         asked = {"format": form} | {
             name: options.pop(name) for name in ("dialect", "digits") if name in options
         }
-        if isinstance(rows, Dataset) or (isinstance(rows, str) and rows.startswith("ds_")):
+        if isinstance(rows, Dataset) or is_dataset_id(rows):
             job = self.predict_dataset(id_of(model), rows, keep=list(keep), **options)
             path = f"{address('predictions', self._ended(job))}/result"
             output.write_bytes(self._bytes(Call("GET", path, query=asked, repeatable=True)))

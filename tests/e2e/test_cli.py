@@ -74,17 +74,17 @@ def test_a_plan_is_filled_in_and_forecast(run):
 def test_rows_come_back_as_a_workbook_or_as_their_file_is_written(run):
     """`--output` decides by its ending; `--dialect file` gives the letters of the rows back."""
     lines = (run.folder / "new.csv").read_text().splitlines()
-    (run.folder / "like.csv").write_text(
+    (run.folder / "ds_like.csv").write_text(
         "\n".join([f"{lines[0]},id", *(f"{line},007" for line in lines[1:3])])
     )
-    assert "written   p.xlsx: 2 rows" in run("bartserve predict cars like.csv --output p.xlsx").stderr
+    assert "written   p.xlsx: 2 rows" in run("bartserve predict cars ds_like.csv --output p.xlsx").stderr
     shown = letters_of((run.folder / "p.xlsx").read_bytes())
     assert [row[7] for row in shown] == ["id", "007", "007"]
-    assert run("bartserve predict cars like.csv --dialect file -o p.csv").returncode == 0
+    assert run("bartserve predict cars ds_like.csv --dialect file -o p.csv").returncode == 0
     own = (run.folder / "p.csv").read_text().splitlines()
     assert [line.split(",mean")[0] for line in own[:1]] == [f"{lines[0]},id"]
     assert own[1].startswith(f"{lines[1]},007,")
-    assert run("bartserve predict cars like.csv --dialect file").returncode == 2
+    assert run("bartserve predict cars ds_like.csv --dialect file").returncode == 2
 
 
 def test_fit_shows_bars_the_verdict_and_the_next_step(run, service):
