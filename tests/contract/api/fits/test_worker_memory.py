@@ -16,14 +16,14 @@ def test_the_memory_is_that_of_the_workers(client, database, settings):
     with serving(settings.model_copy(update={"fit_memory_bytes": 368 * MIB})) as address:
         refused = problem(client.post(f"{address}/models", json=body), 422, "fit-too-large")
         assert "of a worker that has 368 MiB" in refused["detail"]
-    for name, gib in (("large", 4), ("gone", 0), ("silent", None)):
-        memory = None if gib is None else gib * 1024 * MIB
-        worker = Worker(id=name, host="h", pid=1, slots=1, fit_memory=memory, beat_at=0.0, phase="ready")
-        with session_scope(database.engine) as session:
-            workers.register(session, worker)
-            if name == "gone":
-                workers.drain(session, name)
     with serving(settings.model_copy(update={"fit_memory_bytes": 369 * MIB})) as address:
+        for name, gib in (("large", 4), ("gone", 0), ("silent", None)):
+            memory = None if gib is None else gib * 1024 * MIB
+            worker = Worker(id=name, host="h", pid=1, slots=1, fit_memory=memory, beat_at=0.0, phase="ready")
+            with session_scope(database.engine) as session:
+                workers.register(session, worker)
+                if name == "gone":
+                    workers.drain(session, name)
         assert client.post(f"{address}/models", json=large).status_code == 202
         estimated = client.post(f"{address}/models/estimate", json=large).json()
         assert (estimated["fits"], estimated["memory_limit_bytes"]) == (True, 4096 * MIB)

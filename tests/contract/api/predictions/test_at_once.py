@@ -5,6 +5,7 @@ import threading
 from collections import Counter
 from pathlib import Path
 
+import app
 from app.services.predictions.options import PredictionOptions
 from app.services.predictions.predict_rows import Predictor
 from app.services.predictions.rows import SentRows
@@ -12,6 +13,8 @@ from sampler import Posterior
 from tests.support.api_calls import post_csv, table
 from tests.support.models.fitted_models import SMALL, fitted
 from tests.support.processes import plain_http
+
+APP = str(Path(app.__file__).parent)
 
 
 def together(*work) -> list:
@@ -92,7 +95,7 @@ def test_a_prediction_goes_one_way(client, settings, database):
 
     def note(frame, event, _argument):
         before, here = (f.f_code.co_filename if f else "" for f in (frame.f_back, frame))
-        if event == "call" and before != here and all("/app/" in name for name in (before, here)):
+        if event == "call" and before != here and all(name.startswith(APP) for name in (before, here)):
             hops.append((Path(before).name, Path(here).name))
 
     sys.setprofile(note)
