@@ -374,7 +374,7 @@ def predict(
         _show(answer)
         return
     if served is not None:
-        errors.print(f"written   {output}: {len(columns['mean']):,} rows")
+        errors.print(f"written   {output}: {table.num_rows:,} rows")
         return
     own = None if dialect == "plain" else facts.get("dialect")
     if own is None and dialect == "model":

@@ -284,6 +284,7 @@ def test_ordered_classes_are_fitted_and_predicted(run):
     assert re.search(r"held out .*ranked probability", fitted.stdout), fitted.stdout
     predicted = json.loads(run("bartserve predict grades x=3 --json").stdout)
     assert predicted["classes"] == ["poor", "fair", "fine"]
+    assert "60 rows" in run("bartserve predict grades grades.csv --output p.xlsx").stderr
     wrong = run(f"{fit} --levels poor,fair")
     assert wrong.returncode == 1
     assert "is not among levels" in wrong.stderr + wrong.stdout
