@@ -52,7 +52,7 @@ class Claim:
     why: str = ""
     other: str | Callable[[Figures], str] = ""
 
-    def answer(self, figures: Figures | None) -> Seen:
+    def answer(self, figures: Figures | None) -> Answer:
         """Return the word for our figures."""
         if self.look is None or figures is None:
             return Answer("", NOT_YET, self.why or NOT_RUN)

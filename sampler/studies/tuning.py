@@ -21,6 +21,7 @@ from sampler.data.rows import Rows
 from sampler.data.scalars import counted, number_to_text
 from sampler.data.splits.copies import copied_rows
 from sampler.data.splits.split_plan import SplitPlan, without_new_groups
+from sampler.data.target import guess_family
 from sampler.definitions.data import COLUMN_ROLES, NAMED
 from sampler.definitions.new_rows import NewRows
 from sampler.definitions.setting import Setting
@@ -196,6 +197,8 @@ def tune(
     tried = candidates_of(candidates, family, several=several)
     of_data = dict(settings)
     rows = Rows.of_arguments(X, y, of_data, of_data.pop("target_name", None))
+    if family == "auto":
+        check_score(score, guess_family(rows.outcome, str(settings.get("method") or "bart")))
     common = {  # without values of rows
         name: value
         for name, value in settings.items()

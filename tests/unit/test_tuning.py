@@ -140,6 +140,9 @@ def test_classes_are_tuned_by_their_probabilities():
     tuning = tune(X, labels, candidates=[{}, {"prior": {"k": 4.0}}], folds=2, family="probit", **SHORT)
     assert all(-0.7 < trial.log_score < 0 for trial in tuning.trials)
     assert [trial.coverage for trial in tuning.trials] == [None, None]
+    asked = SHORT | {"family": "auto", "score": "rmse", "folds": 2, "candidates": [{}]}
+    with pytest.raises(SettingsError, match="no squared error"):
+        tune(X, labels, progress=lambda *_: pytest.fail("it was fitted first"), **asked)
 
 
 def test_a_class_that_a_fit_has_not_seen_scores_no_candidate():
