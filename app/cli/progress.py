@@ -16,6 +16,7 @@ from sampler.host.data import number_to_text
 COMPILING = "compiling, once"
 SAMPLING = "sampling"
 STEPS = {
+    "compiling": COMPILING,
     "judging": "judging whether the chains agree",
     "recalibrating": "making intervals hold by held-out rows",
     "scoring": "scoring the held-out rows",

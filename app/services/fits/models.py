@@ -69,7 +69,7 @@ class ProgressView:
         ),
     ] = None
     step: Annotated[
-        Literal["judging", "recalibrating", "scoring", "calibrating"] | None,
+        Literal["compiling", "judging", "recalibrating", "scoring", "calibrating"] | None,
         Field(description="What is done once all chains are done."),
     ] = None
     iterations_per_second: Annotated[float | None, Field(description="The total over all running chains.")]

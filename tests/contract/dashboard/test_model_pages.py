@@ -148,10 +148,16 @@ def test_the_phase_after_the_last_chain_is_named(browser, client, settings, data
     assert client.get(f"/models/{model_id}").json()["progress"]["phase"] == "finishing"
     assert "judging convergence" in page_of(browser.get(f"/ui/models/{model_id}")).words
     finish = claim(database.engine)
-    for step, words in (("judging", "judging convergence"), ("recalibrating", "making intervals hold")):
+    progress = client.get("/openapi.json").json()["components"]["schemas"]["ProgressView"]["properties"]
+    for step, words in (
+        ("compiling", "Compiling"),
+        ("judging", "judging convergence"),
+        ("recalibrating", "making intervals hold"),
+    ):
         with session_scope(database.engine) as session:
             units.heartbeat(session, finish, units.Progress(step, 0, 0))
         assert client.get(f"/models/{model_id}").json()["progress"]["step"] == step
+        assert step in progress["step"]["anyOf"][0]["enum"]
         assert client.get("/models").json()["items"][0]["progress"]["step"] == step
         assert words in page_of(browser.get(f"/ui/models/{model_id}")).words
 
