@@ -115,6 +115,8 @@ def fitted_as(column: Mapping[str, Any], profile: Mapping[str, Any]) -> str:
 
 def _fitted_as_number(column: Mapping[str, Any], profile: Mapping[str, Any]) -> str:
     low, high = column["min"], column["max"]
+    if low is None:
+        return "No row has a value of it."
     top = profile.get("top") or ()
     two, seen = column["distinct"] == 2, sum(each["count"] for each in top)
     whole = float(low).is_integer() and float(high).is_integer()

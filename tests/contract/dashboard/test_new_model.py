@@ -80,13 +80,17 @@ def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
 )
 @pytest.mark.sampled(quick=4)
 def test_the_form_says_what_it_will_fit(browser, client, values, family, words):
-    """For each column, and for the chosen one without scripts; what it says is what "auto" chooses."""
-    rows = "".join(f"{values[i % len(values)]},{i}\n" for i in range(30))
-    dataset = post_csv(client, f"t,x\n{rows}").json()
+    """For each column, and for the chosen one without scripts; what it says is what "auto" chooses.
+
+    A column without any value has words too.
+    """
+    rows = "".join(f"{values[i % len(values)]},{i},\n" for i in range(30))
+    dataset = post_csv(client, f"t,x,none\n{rows}").json()
     at = f"/ui/models/new?dataset={dataset['id']}&all=1"
     before, after = (browser.get(f"{at}{more}").text for more in ("", "&target=t"))
     (told,) = re.findall(r'<option value="t"[^>]* data-fits="([^"]+)"', before)
     assert words in unescape(told)
+    assert '<option value="none" data-missing="30" data-fits="No row has a value of it."' in before
     assert ("a count" in told) == ("a count" in words)
     assert words in page_of(browser.get(f"{at}&target=t")).words
     assert words not in page_of(browser.get(at)).words
