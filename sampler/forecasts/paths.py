@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -157,6 +157,9 @@ def _sample(
     padded = np.concatenate([np.full((count, reach), np.nan), scaled], axis=1)
     values[:, :, :reach] = padded[rows, start.last[:, None] + 1 + np.arange(reach)]
     anchors = member.anchors(scaled)[rows, start.last[:, None] + 1 + np.arange(back)]
+    if np.isnan(anchors).any():  # places of the season that the series never had
+        newest = replace(member, difference="last").anchors(scaled)[rows, start.last[:, None] + 1]
+        anchors = np.where(np.isnan(anchors), newest, anchors)
     coded, position, raw = _fixed_codes(fitted, history, known, start, horizon)
     rngs = [_rng(key, "".join(f"{each}\x1f" for each in history.keys[i]), history.start + last)
             for i, last in zip(start.series.tolist(), start.last.tolist(), strict=True)]  # fmt: skip
