@@ -198,7 +198,8 @@ class Member:
     def training(self, history: History, scales: Floats) -> tuple[dict[str, Any], Floats]:
         """Return the columns and outcomes of the rows that it learns from; none without rows."""
         columns, z, *_ = self.training_rows(history, scales)
-        if (history.last.max() - history.first.min()) * history.step.size < YEARS:
+        short = (history.last.max() - history.first.min()) * history.step.size < YEARS
+        if short and "month" not in {*history.known, *history.static}:
             columns.pop("month", None)
         varying = {name: values for name, values in columns.items() if _varies(values)}
         if not varying and len(z):  # steady growth: a column that tells nothing
