@@ -15,6 +15,7 @@ DIFFERENCES = ("last", "season", "none")
 GAPS = ("missing", "zero")
 MOST_STEPS = 1_000
 SECTION = "Forecast"
+ANSWERED = frozenset({"step", "median", "lower", "upper", "flags"})  # columns of a forecast
 
 
 def _choice(label: str, default: str, choices: tuple[tuple[str, str], ...]) -> FormField:
@@ -149,6 +150,10 @@ class Forecasting:
             if columns is not None and each not in columns:
                 message = f"{name} names {each!r}, which the table doesn't have{suggestion(each, columns)}"
                 raise SettingsError(message, field=name, code="unknown")
+        if columns is not None and (taken := {read.time, *read.series} & ANSWERED):
+            name = min(taken)
+            message = f"forecasts have a column {name!r} of their own: give that of the table another name"
+            raise SettingsError(message, field="time" if name == read.time else "series", code="not_accepted")
         roles = [read.time, *read.series, *read.known]
         if doubled := next((each for each in roles if roles.count(each) > 1), None):
             raise SettingsError(

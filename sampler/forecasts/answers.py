@@ -11,7 +11,14 @@ from scipy.special import ndtri
 
 from sampler.array_types import Floats, Longs
 from sampler.errors import SettingsError, suggestion
-from sampler.forecasts.calibration import ALL, LEVELS, PROBABILITIES, STEPS, TOTALS, Calibration
+from sampler.forecasts.calibration import (
+    ALL,
+    PROBABILITIES,
+    STEPS,
+    TOTALS,
+    Calibration,
+    nearest_level,
+)
 from sampler.forecasts.history import History
 from sampler.posterior.results.answer import Answer
 
@@ -19,19 +26,21 @@ CALIBRATED, PREDICTIVE = "calibrated", "predictive"
 TENTHS = np.arange(1, 10) / 10
 
 
-def interval_of(
-    paths: Floats, calibration: Calibration, kind: str, level: float, interval: str
-) -> tuple[Floats, Floats, Floats]:
+def factor_of(calibration: Calibration, kind: str, level: float, interval: str) -> float:
+    """Return by how much intervals of a kind are widened; 1 for predictive ones."""
+    return calibration.factor(kind, level) if interval == CALIBRATED else 1.0
+
+
+def interval_of(paths: Floats, level: float, factor: float, *, counts: bool) -> tuple[Floats, Floats, Floats]:
     """Return the median of paths, and the ends of an interval, by what is behind the first axis."""
     probabilities = (0.5, (1 - level) / 2, (1 + level) / 2)
     middle, lower, upper = np.quantile(paths, probabilities, axis=0)
-    factor = calibration.factor(kind, level) if interval == CALIBRATED else 1.0
-    half = 0.5 * calibration.counts
-    if calibration.counts:
+    half = 0.5 * counts
+    if counts:
         middle = np.round(middle)
     lower = middle - factor * (middle - lower + half) + half
     upper = middle + factor * (upper - middle + half) - half
-    if calibration.counts:
+    if counts:
         lower, upper = np.maximum(np.floor(lower), 0.0), np.maximum(np.ceil(upper), 0.0)
     return middle, lower, upper
 
@@ -153,21 +162,24 @@ class Forecast(Answer):
         ends = [[self.behind[row] for row in rows] for rows in sets.values()]
         apart = max(max(each) - min(each) for each in ends)
         horizon = self.median.shape[1]
-        first, last = (
-            (1, horizon - apart) if steps is None else (1, steps) if isinstance(steps, int) else steps
-        )
-        if not 1 <= first <= last <= horizon:
+        asked: Any = (1, max(horizon - apart, 1)) if steps is None else steps
+        asked = (1, asked) if np.ndim(asked) == 0 else asked
+        whole = len(asked) == 2 and all(isinstance(each, int | np.integer) for each in asked)
+        if not whole or not 1 <= asked[0] <= asked[1] <= horizon:
             raise SettingsError(
-                f"steps must be from 1 to {horizon}, the horizon, not {first} to {last}",
+                f"steps must be from 1 to {horizon}, the horizon: a last step, or a first and a last, not "
+                f"{steps!r}",
                 field="steps",
                 code="out_of_range",
             )
-        figures, claims = [], []
-        for rows in sets.values():
-            kind = TOTALS if len(rows) == 1 else ALL
-            sums = self._sums(rows, first, last)
-            figures.append(interval_of(sums, self.calibration, kind, level, interval))
-            claims.append(kind)
+        first, last = int(asked[0]), int(asked[1])
+        claims = [TOTALS if len(rows) == 1 else ALL for rows in sets.values()]
+        factors = {kind: factor_of(self.calibration, kind, level, interval) for kind in {*claims}}
+        counts = self.calibration.counts
+        figures = [
+            interval_of(self._sums(rows, first, last), level, factors[kind], counts=counts)
+            for rows, kind in zip(sets.values(), claims, strict=True)
+        ]
         median, lower, upper = np.array(figures).T
         said = self.calibration.claim(max(claims, key=claims.count), level, **self.claim_of)
         return ForecastTotals(
@@ -186,12 +198,12 @@ class Forecast(Answer):
     def _sums(self, rows: Sequence[int], first: int, last: int) -> Floats:
         """Sum paths of series over the same times: steps count from the newest end of theirs."""
         ahead = [self.behind[row] - min(self.behind[each] for each in rows) for row in rows]
-        if last + max(ahead) > self.median.shape[1]:
+        if (most := self.median.shape[1] - max(ahead)) < last:
             row = rows[int(np.argmax(ahead))]
             name = ", ".join(f"{column} {values[row]}" for column, values in self.series.items())
             raise SettingsError(
                 f"{name} ends {max(ahead)} steps before others, so step {last} of these is beyond its "
-                f"horizon: steps up to {self.median.shape[1] - max(ahead)}, or forecast without it (series=)",
+                f"horizon: {f'steps up to {most}, or ' if most > 0 else ''}forecast without it (series=)",
                 field="steps",
                 code="out_of_range",
             )
@@ -263,7 +275,7 @@ class Rehearsals(Answer):
         Share inside the interval, and the mean quantile loss (.1 to .9) of the forecast and of the last
         season's outcomes, by line.
     level
-        Probability of the interval.
+        Probability of the interval: that which was rehearsed nearest to what is asked.
     series
         Number of series that were rehearsed.
 
@@ -282,6 +294,7 @@ class Rehearsals(Answer):
     def of(cls, calibration: Calibration, history: History, level: float) -> Rehearsals:
         """Summarise the rehearsals of a calibration."""
         y = calibration.steps.y
+        level = nearest_level(level)
         inside = calibration.inside(STEPS, level)
         tenths = np.interp(TENTHS, PROBABILITIES, np.arange(len(PROBABILITIES))).round().astype(int)
         loss = quantile_loss(y, calibration.steps.quantiles[tenths])
@@ -341,8 +354,8 @@ def interval_named(interval: str | None, calibration: Calibration) -> str:
         raise SettingsError(message, field="interval", code="not_accepted")
     if interval == CALIBRATED and not calibration:
         raise SettingsError(
-            "no rehearsal was made, so there are no calibrated intervals: interval='predictive', or fit with "
-            "calibrate='folds' and a longer history",
+            "no rehearsal was made, so there are no calibrated intervals: interval='predictive', or fit to a "
+            "longer history",
             field="interval",
             code="unavailable",
         )
@@ -351,7 +364,7 @@ def interval_named(interval: str | None, calibration: Calibration) -> str:
 
 def check_level(level: Any) -> float:
     """Return the probability of an interval; raise SettingsError for none."""
-    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level <= max(0.99, *LEVELS):
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level <= 0.99:
         raise SettingsError(
             f"level must be a number above 0 and up to 0.99, not {level!r}",
             field="level",

@@ -165,7 +165,7 @@ class Calibration:
 
     def inside(self, kind: str, level: float) -> Floats:
         """Tell which outcomes were inside widened intervals, [origin, series, step], NaN where none came."""
-        nearest = LEVELS[int(np.argmin(np.abs(np.array(LEVELS) - level)))]
+        nearest = nearest_level(level)
         judged = self.judged(kind)
         scores = judged.scores(nearest, 0.5 * self.counts)
         return np.where(np.isnan(scores), np.nan, scores <= self.factor(kind, nearest) + 1e-9)
@@ -179,7 +179,7 @@ class Calibration:
         totals = "totals of all series" if kind == ALL else "totals"
         if kind != STEPS and self.windows(kind) < FEW_WINDOWS:
             return f"Estimated in {where}, which overlap: too few to tell how many {totals} intervals hold."
-        nearest = LEVELS[int(np.argmin(np.abs(np.array(LEVELS) - level)))]
+        nearest = nearest_level(level)
         inside = self.inside(kind, level)
         shares = [float(np.nanmean(each)) for each in inside if not np.isnan(each).all()]
         low, high, mean = (
@@ -228,6 +228,11 @@ class Calibration:
         )
 
 
+def nearest_level(level: float) -> float:
+    """Return that of `LEVELS` nearest to a level."""
+    return LEVELS[int(np.argmin(np.abs(np.array(LEVELS) - level)))]
+
+
 def slots_of(members: Sequence[Member], history: History) -> list[list[int]]:
     """List for each series the members that its shares of the paths are of, by position.
 
@@ -254,10 +259,10 @@ def slots_of(members: Sequence[Member], history: History) -> list[list[int]]:
     return slots
 
 
-def repeats_of(fitted: Sequence[Fitted]) -> int:
-    """Return how often each draw is used, so that there are about a thousand paths."""
-    draws = fitted[0].posterior.num_chains * fitted[0].posterior.num_draws
-    return max(1, round(PATHS / (len(fitted) * draws)))
+def thinning_of(fitted: Sequence[Fitted], part: int = 1) -> dict[str, int]:
+    """Return which draws are used and how often each, for a thousand paths, or a part of these."""
+    draws = len(fitted) * fitted[0].posterior.num_chains * fitted[0].posterior.num_draws
+    return {"every": part * max(1, round(draws / PATHS)), "repeats": max(1, round(PATHS / draws))}
 
 
 def origins_of(history: History) -> Longs:
@@ -292,7 +297,10 @@ def rehearse(
         fitted = fit(before)
     except DataError:
         return Calibration.none()
-    able = [at for at, key in enumerate(history.keys) if key in {*before.keys} and history.last[at] > first]
+    known = {*before.keys}
+    able = [at for at, key in enumerate(history.keys) if key in known and history.last[at] > first]
+    if not able:  # series that go on began after it
+        return Calibration.none()
     chosen = np.array(able)[
         np.unique(np.linspace(0, len(able) - 1, max(1, ROWS // len(origins))).astype(int))
     ]
@@ -304,8 +312,8 @@ def rehearse(
     start = Start(np.tile(chosen, len(origins)), np.repeat(origins, len(chosen)))
     many = len(chosen) > FEW_PATHS
     paths = sample_paths(
-        slots, fitted, history, history.known, start, horizon, seed, every=3 if many else 1,
-        repeats=repeats_of(fitted), num_threads=num_threads,
+        slots, fitted, history, history.known, start, horizon, seed,
+        **thinning_of(fitted, 3 if many else 1), num_threads=num_threads,
     )  # fmt: skip
     paths = paths.reshape(len(paths), len(origins), len(chosen), horizon)
     ahead = origins[:, None] + 1 + np.arange(horizon)

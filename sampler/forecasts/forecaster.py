@@ -11,14 +11,21 @@ import numpy as np
 
 from sampler.array_types import Floats, Longs
 from sampler.data.rows import named_column
-from sampler.data.scalars import counted
+from sampler.data.scalars import as_text, counted
 from sampler.data.table import read_column, read_rows
 from sampler.errors import DataError, DataProblem, SettingsError
-from sampler.forecasts.answers import Forecast, Rehearsals, check_level, interval_named, interval_of
-from sampler.forecasts.calibration import STEPS, Calibration, repeats_of, slots_of
-from sampler.forecasts.history import History, read_panel
+from sampler.forecasts.answers import (
+    Forecast,
+    Rehearsals,
+    check_level,
+    factor_of,
+    interval_named,
+    interval_of,
+)
+from sampler.forecasts.calibration import STEPS, Calibration, slots_of, thinning_of
+from sampler.forecasts.history import ZERO, History, SeriesKey, read_panel
 from sampler.forecasts.paths import Fitted, Start, sample_paths
-from sampler.forecasts.steps import Times
+from sampler.forecasts.steps import NUMBER, Times
 from sampler.forecasts.stored import decode, encode
 from sampler.storage.forecast_file import with_models
 
@@ -113,7 +120,7 @@ class Forecaster:
         """
         level, interval = check_level(level), interval_named(interval, self.calibration)
         history = self.history
-        chosen, flags, warnings = self._chosen(series, at)
+        chosen, flags, warnings = self.choose(series, at)
         start = Start(chosen, history.last[chosen])
         known = self._known(plan, start)
         part = history.of_series(chosen)
@@ -123,9 +130,10 @@ class Forecaster:
         within = Start(np.arange(len(chosen)), start.last)
         paths = sample_paths(
             slots, self.fitted, part, own, within, self.horizon, seed,
-            repeats=repeats_of(self.fitted), num_threads=num_threads,
+            **thinning_of(self.fitted), num_threads=num_threads,
         )  # fmt: skip
-        median, lower, upper = interval_of(paths, self.calibration, STEPS, level, interval)
+        factor = factor_of(self.calibration, STEPS, level, interval)
+        median, lower, upper = interval_of(paths, level, factor, counts=self.calibration.counts)
         ahead = history.start + start.last[:, None] + 1 + np.arange(self.horizon)
         said = self.calibration.claim(STEPS, level, **self._of_claim)
         return Forecast(
@@ -150,7 +158,7 @@ class Forecaster:
 
     def plan_template(self, series: Sequence[Any] | None = None) -> dict[str, list[Any]]:
         """Return the columns of a plan with a row for each step to forecast, None where values are needed."""
-        chosen, _, _ = self._chosen(series, None)
+        chosen, _, _ = self.choose(series, None)
         history, horizon = self.history, self.horizon
         last = history.start + history.last[chosen]
         rows = [each for each in range(len(chosen)) for _ in range(horizon)]
@@ -183,10 +191,9 @@ class Forecaster:
                 raise DataError.at(name, None, "the column is missing, which the fit had")
         outcome = table.column(history.target)
         rows = read_panel(table, outcome, history.asked, history.step, features, levels_of=history.levels)
-        if history.asked.gaps == "zero":
-            self.history = history.with_rows(rows).with_zeros()
-        else:
-            self.history = history.with_rows(rows)
+        self.history = history.with_rows(rows)
+        if history.asked.gaps == ZERO:
+            self.history = self.history.with_zeros(rows)
         return self
 
     def rehearsals(self, level: float = 0.9) -> Rehearsals:
@@ -232,22 +239,16 @@ class Forecaster:
         of = f", {count} of {every} series" if count < every else ""
         return {"first": step.text(origins[0]), "last": step.text(origins[-1]), "of": of}
 
-    def _chosen(self, series: Sequence[Any] | None, at: Any) -> tuple[Longs, list[list[str]], list[str]]:
+    def choose(self, series: Sequence[Any] | None, at: Any) -> tuple[Longs, list[list[str]], list[str]]:
         """Choose series, and tell what is unusual about each; those that can't be forecast are left out."""
         history = self.history
         place = {key: number for number, key in enumerate(history.keys)}
         asked = [*range(len(history.keys))]
         if series is not None:
-            named = [tuple(map(_text, each if isinstance(each, list | tuple) else [each])) for each in series]
-            for key in named:
-                if key not in place:
-                    message = f"series names {', '.join(key)}, which isn't known: observe its rows first"
-                    raise SettingsError(message, field="series", code="unknown")
-            asked = [place[key] for key in dict.fromkeys(named)]
+            asked = [place[key] for key in dict.fromkeys(self._named(series))]
         newest = int(history.last.max())
         if at is not None:
-            times = Times.read(read_column([at], history.asked.time))
-            newest = max(newest, int(history.step.index(times.values)[0][0]) - history.start)
+            newest = max(newest, self._present(at) - history.start)
         chosen, flags, left_out = [], [], []
         for number in asked:
             behind, new = (
@@ -263,16 +264,42 @@ class Forecaster:
         if left_out and (series is not None or not chosen):
             raise DataError([DataProblem(history.asked.time, None, each) for each in left_out])
         stale = sum("stale" in each for each in flags)
-        said = (
-            [f"{counted(len(left_out), 'series')} left out: {'; '.join(left_out[:NAMED])}"]
-            if left_out
-            else []
-        )
+        said = [f"{len(left_out)} series left out: {'; '.join(left_out[:NAMED])}"] if left_out else []
         if stale:
             said.append(
                 f"{stale} series end more than a horizon before the newest time: their forecasts are stale"
             )
         return np.array(chosen, np.int64), flags, said
+
+    def _named(self, series: Sequence[Any]) -> list[SeriesKey]:
+        """Read names of series, of which there must be one; raise SettingsError for others."""
+        columns, known = self.history.asked.series, {*self.history.keys}
+        each = [series] if isinstance(series, str) else [*series]
+        named = [tuple(map(as_text, one if isinstance(one, list | tuple) else [one])) for one in each]
+        if not named:
+            message = "series names none: leave it out for all"
+            raise SettingsError(message, field="series", code="not_accepted")
+        for key in named:
+            if len(key) != len(columns):
+                of = f"a value for each of {', '.join(columns)}" if columns else "no value: leave series out"
+                message = f"series names {', '.join(key)}; a series has {of}"
+                raise SettingsError(message, field="series", code="not_accepted")
+            if key not in known:
+                message = f"series names {', '.join(key)}, which isn't known: observe its rows first"
+                raise SettingsError(message, field="series", code="unknown")
+        return named
+
+    def _present(self, at: Any) -> int:
+        """Return the number of the step of the present; raise SettingsError for what is no such time."""
+        history = self.history
+        like = f"at must be a time as {history.asked.time} has them, such as {history.step.text(0)!r}"
+        try:
+            times = Times.read(read_column([at], history.asked.time))
+        except DataError:
+            raise SettingsError(f"{like}, not {at!r}", field="at", code="not_accepted") from None
+        if (times.form == NUMBER) != (history.step.form == NUMBER):
+            raise SettingsError(f"{like}, not {at!r}", field="at", code="not_accepted")
+        return int(history.step.index(times.values)[0][0])
 
     def _why_not(self, number: int, behind: int, *, new: bool) -> str:
         """Say why a series, so many steps behind the newest time, can't be forecast; "" if it can."""
@@ -315,6 +342,7 @@ class Forecaster:
         series = np.array([series_of.get(key, -1) for key in rows.keys], np.int64)
         at = rows.index - history.start
         use = (series >= 0) & (at < width) & (at > history.last[np.maximum(series, 0)])
+        history.refuse_doubled(rows, np.where(use, series, -1 - np.arange(len(use))))
         known = {}
         for name, read in rows.known.items():
             whole = np.full((len(history.keys), max(width, history.y.shape[1])), np.nan)
@@ -372,12 +400,6 @@ class Forecaster:
     def __repr__(self) -> str:
         history = self.history
         return (
-            f"<Forecaster of {history.target}: {counted(len(history.keys), 'series')}, steps of "
+            f"<Forecaster of {history.target}: {len(history.keys)} series, steps of "
             f"{history.step.in_words}, horizon {self.horizon}, members {'; '.join(self.members)}>"
         )
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float) and value == int(value):
-        value = int(value)
-    return str(value)

@@ -16,10 +16,12 @@ from sampler.data.table import RawColumn, Table
 from sampler.definitions.forecast import Forecasting
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.forecasts.steps import Step, Times
+from sampler.storage.forecast_file import MOST_CELLS
 
 SeriesKey = tuple[str, ...]
 MANY_ABSENT, MOST_ABSENT = 0.2, 0.5  # shares of steps without a row from which on gaps are asked for
 ZERO = "zero"
+FEW_CELLS, SPARSE = 1 << 22, 64  # series times steps that any history may have, and for each outcome
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class History:
         empty = cls(asked, outcome.name, step, (), numeric, 0, np.zeros((0, 0)), {}, {}, {})
         history = empty.with_rows(rows)
         _refuse_changing(history, rows, features)
-        return history.deciding_gaps()
+        return history.deciding_gaps(rows)
 
     def with_rows(self, rows: PanelRows) -> Self:
         """Add rows; those of a series and step that are there already must say the same.
@@ -126,10 +128,12 @@ class History:
         keys = tuple(sorted({*self.keys, *rows.keys}, key=lambda key: _order(key, self.numeric)))
         place = {key: number for number, key in enumerate(keys)}
         series = np.array([place[key] for key in rows.keys], np.int64)
-        self._refuse_doubled(rows, series)
+        self.refuse_doubled(rows, series)
         old = np.array([place[key] for key in self.keys], np.int64)
         ends = [self.start, self.start + self.y.shape[1] - 1] if self.y.size else []
         start, stop = min([*ends, *rows.index.tolist()]), max([*ends, *rows.index.tolist()])
+        self._check_span(start, stop, rows, len(keys))
+        there = np.zeros(len(series), bool)  # whether the outcome of a row is known
 
         def placed(before: Floats, own: Floats) -> Floats:
             whole = np.full((len(keys), stop - start + 1), np.nan)
@@ -137,12 +141,13 @@ class History:
                 first = self.start - start
                 whole[old, first : first + before.shape[1]] = before
             now = whole[series, rows.index - start]
-            whole[series, rows.index - start] = np.where(np.isnan(own), now, own)
+            whole[series, rows.index - start] = np.where(np.isnan(own) | there & ~np.isnan(now), now, own)
             return whole
 
         if self.y.size:
             before = placed(self.y, np.full(len(series), np.nan))[series, rows.index - start]
-            differs = np.flatnonzero(~np.isnan(before) & ~np.isnan(rows.y) & (before != rows.y))
+            there = ~np.isnan(before)
+            differs = np.flatnonzero(there & ~np.isnan(rows.y) & (before != rows.y))
             if len(differs):
                 row = int(differs[0])
                 raise DataError.at(
@@ -164,10 +169,11 @@ class History:
                 own = position[np.where(np.isnan(read), -1, read).astype(int)]
             known[each] = placed(self.known[each] if self.known else np.zeros((0, 0)), own)
         first_row = {key: row for row, key in reversed([*enumerate(rows.keys)])}
-        there = {key: number for number, key in enumerate(self.keys)}
+        old_place = {key: number for number, key in enumerate(self.keys)}
         static = {
             each: tuple(
-                self.static[each][there[key]] if key in there else values[first_row[key]] for key in keys
+                self.static[each][old_place[key]] if key in old_place else values[first_row[key]]
+                for key in keys
             )
             for each, values in rows.static.items()
         }
@@ -175,7 +181,22 @@ class History:
             self, keys=keys, start=start, y=placed(self.y, rows.y), known=known, levels=levels, static=static
         )
 
-    def _refuse_doubled(self, rows: PanelRows, series: Longs) -> None:
+    def _check_span(self, start: int, stop: int, rows: PanelRows, series: int) -> None:
+        """Raise DataError for a time so far from others that the steps between would fill the memory."""
+        outcomes = len(rows.index) + int(np.count_nonzero(~np.isnan(self.y)))
+        if series * (stop - start + 1) <= min(MOST_CELLS, max(FEW_CELLS, SPARSE * outcomes)):
+            return
+        middle = np.median(rows.index) if not self.y.size else self.start + self.y.shape[1] / 2
+        row = int(np.argmax(np.abs(rows.index - middle)))
+        raise DataError.at(
+            self.asked.time,
+            row + 1,
+            f"with this time there are {stop - start + 1:,} steps of {self.step.in_words}, for {outcomes:,} "
+            f"outcomes of {series:,} series: correct the time, or sum the rows by longer steps",
+        )
+
+    def refuse_doubled(self, rows: PanelRows, series: Longs) -> None:
+        """Raise DataError for two rows of one series, by its number, and step."""
         order = np.lexsort((rows.index, series))
         same = (np.diff(series[order]) == 0) & (np.diff(rows.index[order]) == 0)
         if not same.any():
@@ -199,12 +220,12 @@ class History:
         """Name a series: "shop 3, product tea"."""
         return ", ".join(f"{name} {each}" for name, each in zip(self.asked.series, key, strict=True))
 
-    def deciding_gaps(self) -> Self:
-        """Decide what steps without a row are; raise SettingsError where that must be asked."""
+    def deciding_gaps(self, rows: PanelRows) -> Self:
+        """Decide what steps without one of the rows are; raise SettingsError where that must be asked."""
         absent, present = self._absent, self.y[~np.isnan(self.y)]
         share = float(absent.sum() / max(absent.sum() + len(present), 1))
         if self.asked.gaps == ZERO:
-            return self.with_zeros()
+            return self.with_zeros(rows)
         if self.asked.gaps == "auto" and share > MANY_ABSENT and _are_counts(present):
             raise SettingsError(
                 f"{share:.0%} of the steps have no row, of {self.step.in_words} each: say what they are, "
@@ -228,8 +249,19 @@ class History:
         inside = (steps >= self.first[:, None]) & (steps <= self.last[:, None])
         return np.asarray(inside & np.isnan(self.y))
 
-    def with_zeros(self) -> Self:
-        """Take steps without a row, between the first and the last outcome of a series, for 0."""
+    def with_zeros(self, rows: PanelRows) -> Self:
+        """Take steps without a row, between the first and the last outcome of a series, for 0.
+
+        Raises DataError for rows there that have no outcome.
+        """
+        place = {key: number for number, key in enumerate(self.keys)}
+        series = np.array([place[key] for key in rows.keys], np.int64)
+        unknown = np.flatnonzero(self._absent[series, rows.index - self.start])
+        if len(unknown):
+            row = int(unknown[0])
+            where = self.named(self.keys, int(series[row]), int(rows.index[row]), self.asked.time)
+            detail = f"{where} has a row without an outcome: give it, or leave out the row where it is 0"
+            raise DataError.at(self.target, row + 1, detail)
         return replace(self, y=np.where(self._absent, 0.0, self.y))
 
     @property
@@ -294,6 +326,8 @@ def read_panel(
     Of columns known ahead those of `levels_of` are categories; for None those of text are. Raises DataError
     for cells that can't be read, and times between two steps.
     """
+    if not table.num_rows:
+        raise DataError("there are no rows")
     times = Times.read(table.column(asked.time)) if times is None else times
     if (times.form == "number") != (step.form == "number"):
         raise DataError.at(asked.time, 1, f"times are like {step.text(0)!r} in the fit, and here not")
@@ -312,30 +346,37 @@ def read_panel(
         present = y[~np.isnan(y)]
         if why := why_too_large(*([float(present.min()), float(present.max())] if len(present) else [0, 0])):
             problems.append(DataProblem(outcome.name, None, why))
-    known, levels, static = {}, {}, {}
+    known: dict[str, Floats] = {}
+    levels: dict[str, list[str]] = {}
+    static: dict[str, list[Any]] = {}
     for name in features:
         column = table.column(name)
         if name not in asked.known:
             labels = to_labels(column, problems)
             numbers = column.numbers if column.type in ("number", "boolean") else None
             static[name] = [
-                (None if at < 0 else labels.names[at]) if numbers is None else float(numbers[row])
+                None if at < 0 else labels.names[at] if numbers is None else float(numbers[row])
                 for row, at in enumerate(labels.index.tolist())
             ]
-        elif (column.numbers is not None) if levels_of is None else (name not in levels_of):
-            read_numbers = column.numbers
-            known[name] = (
-                to_floats(column, "number", problems, read_text=True)
-                if read_numbers is None
-                else read_numbers
-            )
         else:
-            labels = to_labels(column, problems)
-            known[name] = np.where(labels.index < 0, np.nan, labels.index.astype(np.float64))
-            levels[name] = labels.names
+            number = column.numbers is not None if levels_of is None else name not in levels_of
+            known[name], names = _known(column, problems, number=number)
+            levels |= {} if number else {name: names}
     if problems:
         raise DataError(problems)
     return PanelRows(_keys(table, asked.series)[0], index, y, known, levels, static)
+
+
+def _known(column: RawColumn, problems: list[DataProblem], *, number: bool) -> tuple[Floats, list[str]]:
+    """Read a column known ahead: numbers, or positions of levels and their names."""
+    if not number:
+        labels = to_labels(column, problems)
+        return np.where(labels.index < 0, np.nan, labels.index.astype(np.float64)), labels.names
+    if (values := column.numbers) is None:
+        return to_floats(column, "number", problems, read_text=True), []
+    if (infinite := np.flatnonzero(np.isinf(values))).size:
+        problems.append(DataProblem(column.name, int(infinite[0]) + 1, "the value is infinite"))
+    return values, []
 
 
 def _keys(table: Table, names: Sequence[str]) -> tuple[list[SeriesKey], tuple[bool, ...]]:

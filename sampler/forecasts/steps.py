@@ -19,6 +19,7 @@ DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0}
 MULTIPLES = 0.95  # share of the differences that must be whole multiples of a step
 WHOLE = 1e-3  # of a step, by which rounded decimals may be off
 MILLISECONDS = 86_400_000  # of a day: steps are whole numbers of these
+FARTHEST = 1 << 60  # number of a step: sums of two are whole numbers yet
 TRIED = 6  # most frequent differences that may be the step
 UNITS = ("month", "business day", "day", "number")
 ISO, DATE, NUMBER = "iso", "date", "number"
@@ -148,7 +149,8 @@ class Step:
             candidates += [cls(unit, size, origin, form) for size in sorted(likely, reverse=True)]
         for step in candidates:
             steps = step.differences(step.exact(values), series)
-            fits = np.abs(steps - np.round(steps)) < max(WHOLE, 1e-6 / step.size)
+            whole = np.round(steps)
+            fits = (np.abs(steps - whole) < max(WHOLE, 1e-6 / step.size)) & (whole >= 1)
             often = step.unit != "business day" or np.mean(steps < 2) > 0.5
             if len(steps) and fits.mean() >= MULTIPLES and often:
                 return step.refined(values, series)
@@ -192,8 +194,11 @@ class Step:
         """Return the step with a size that long series of rounded decimals show."""
         if self.unit != "number" or self.size == int(self.size):
             return self
-        ends = [(values[series == each].min(), values[series == each].max()) for each in np.unique(series)]
-        low, high = max(ends, key=lambda each: each[1] - each[0])
+        order = np.lexsort((values, series))
+        first = np.flatnonzero(np.diff(series[order], prepend=-1))
+        lows, highs = values[order[first]], values[order[[*(first[1:] - 1), -1]]]
+        longest = int(np.argmax(highs - lows))
+        low, high = lows[longest], highs[longest]
         return Step(self.unit, float((high - low) / round((high - low) / self.size)), self.origin, self.form)
 
     def exact(self, values: Floats) -> Floats:
@@ -216,7 +221,7 @@ class Step:
         exact = self.exact(values)
         nearest = np.round(exact)
         off = np.flatnonzero(np.abs(exact - nearest) >= max(WHOLE, 1e-6 / self.size))
-        return nearest.astype(np.int64), off
+        return np.clip(nearest, -FARTHEST, FARTHEST).astype(np.int64), off
 
     def time(self, index: int) -> float:
         """Return the time of a number: days since 1970, or a number."""

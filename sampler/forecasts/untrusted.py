@@ -56,8 +56,8 @@ def _read(data: bytes) -> tuple[Forecaster, Settings]:
 def _ask(forecaster: Forecaster) -> None:
     """Ask a forecaster all that it answers, of few series."""
     history = forecaster.history
-    newest = np.argsort(-history.last, kind="stable")[:TRIED]
-    series = [list(history.keys[each]) for each in newest]
+    able, _, _ = forecaster.choose(None, None)
+    series = [list(history.keys[each]) for each in able[:TRIED]]
     plan: Any = None
     if history.asked.known:
         plan = forecaster.plan_template(series)
@@ -65,7 +65,7 @@ def _ask(forecaster: Forecaster) -> None:
             value = (history.levels.get(name) or (0.0,))[0]
             plan[name] = [value] * len(plan[history.asked.time])
     answer = forecaster.forecast(plan, series=series)
-    answer.total()
+    answer.total(by=history.asked.series)  # of each, since they may end apart
     if not np.isfinite(answer.median).all() or any(
         each.member.season > LARGEST_SEASON for each in forecaster.fitted
     ):

@@ -29,6 +29,24 @@ def test_a_forecast_is_of_the_next_steps(forecaster, plan):
     assert len(forecaster.members) == 6
 
 
+@pytest.mark.parametrize("level", [0.7, 0.99])
+def test_rehearsals_say_of_which_level_they_are(forecaster, level):
+    """Shares inside are of the rehearsed level nearest to what is asked, by its name."""
+    told = forecaster.rehearsals(level)
+    assert told.level == pytest.approx(level, abs=0.11)
+    assert np.array_equal(told.inside, forecaster.rehearsals(told.level).inside, equal_nan=True)
+    assert f"{told.level:.0%} intervals" in str(told)
+    assert f"{told.level:.0%} intervals" in forecaster.claim(level)
+
+
+def test_there_are_a_thousand_paths_of_any_number_of_draws():
+    """More draws don't make more paths, whose memory a request may not choose."""
+    y = np.random.default_rng(1).normal(size=40)
+    more = SHORT | {"num_draws": 2_400, "num_trees": 1}
+    sales = fit({"t": np.arange(40)}, y, time="t", horizon=2, difference="none", season=1, **more)
+    assert 800 <= len(sales.forecast().paths) <= 1_500
+
+
 def test_a_promotion_is_told_by_the_plan(forecaster, plan):
     """The month of a promotion sells more than it would without."""
     without = forecaster.forecast(plan | {"promo": [False] * 12}).median
@@ -118,7 +136,11 @@ def test_newer_rows_move_the_start(forecaster, plan):
     again = Forecaster.from_bytes(forecaster.to_bytes())
     newer = rows_of(plan, np.arange(12) % 4 == 0) | {"sales": [20.0, 30.0, 40.0], "region": ["north"] * 3}
     assert again.observe(newer) is again
-    assert np.array_equal(again.history.y, again.observe(newer).history.y, equal_nan=True)
+    others = newer | {"promo": [not each for each in newer["promo"]]}
+    y, promo = again.history.y, again.history.known["promo"]
+    again.observe(others)
+    assert np.array_equal(again.history.y, y, equal_nan=True)
+    assert np.array_equal(again.history.known["promo"], promo, equal_nan=True)
     template = again.plan_template()
     assert template["month"][:4] == ["2023-02", "2023-03", "2023-04", "2023-05"]
     later = again.forecast(template | {"promo": [False] * 12})

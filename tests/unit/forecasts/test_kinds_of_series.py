@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sampler import DataError, DataWarning, SettingsError, fit
+from sampler.forecasts.untrusted import read_untrusted
 from tests.support.forecasts import SHORT, rows_of, shops
 
 
@@ -35,6 +36,56 @@ def test_gaps_are_missing_or_zero():
     zero = fit(rows, own, **arguments, gaps="zero", **SHORT)
     assert zero.history.y[0, [12, 13, 30]].tolist() == [0, 0, 0]
     assert np.isnan(zero.history.y[1, -2:]).all()
+
+
+def test_a_place_of_the_season_may_be_closed():
+    """A day of the week that no row has is forecast from the newest value; nothing is NaN."""
+    rng = np.random.default_rng(2)
+    days = np.arange(7 * 26)
+    days = days[days % 7 != 6]
+    y = 100 + 5 * (days % 7) + rng.normal(size=len(days))
+    sales = fit({"day": np.datetime64("2024-01-01") + days}, y, time="day", horizon=8, **SHORT)
+    assert "season, identity" in sales.members
+    answer = sales.forecast()
+    assert np.isfinite(answer.paths).all()
+    assert np.all((answer.median > 90) & (answer.median < 140))
+    assert np.isfinite(answer.total().upper).all()
+
+
+def test_series_may_end_apart():
+    """Series that end further apart than a horizon have a total each, and their file is read."""
+    table, y = shops(2, 40)
+    kept = np.arange(80) < 77
+    arguments = {"time": "month", "series": "shop", "horizon": 2, "difference": "last"}
+    rows = {name: values for name, values in rows_of(table, kept).items() if name != "promo"}
+    rows["size"] = [1.0 if shop == "s0" else np.nan for shop in rows["shop"]]
+    sales = fit(rows, y[kept], **arguments, **SHORT)
+    answer = sales.forecast()
+    assert repr(sales).startswith("<Forecaster of y: 2 series,")
+    with pytest.raises(SettingsError, match=r"s1 ends 3 steps before others.*horizon: forecast without it"):
+        answer.total()
+    assert answer.total(by="size").sets == {"size": [1.0, None]}  # a number that a series hasn't
+    assert read_untrusted(sales.to_bytes())[0].to_bytes() == sales.to_bytes()
+
+
+def test_no_series_may_go_on():
+    """Rehearsals need a series that goes on; without one the claim says that none was made."""
+    rng = np.random.default_rng(5)
+    t = np.concatenate([*[np.arange(40)] * 4, np.arange(58, 70)])
+    shop = np.repeat([*"abcde"], [40, 40, 40, 40, 12])
+    sales = fit({"t": t, "s": shop}, rng.normal(size=172), time="t", series="s", horizon=3,
+                difference="none", **SHORT)  # fmt: skip
+    assert sales.claim().startswith("No rehearsal was made")
+
+
+def test_a_known_month_is_learnt():
+    """A column named as one that forecasters make is kept, however short the history."""
+    rng = np.random.default_rng(5)
+    week = np.datetime64("2024-01-01") + 7 * np.arange(60)
+    month = week.astype("datetime64[M]").astype(int) % 12
+    sales = fit({"week": week, "month": month}, month + rng.normal(size=60), time="week", horizon=4,
+                known="month", season=1, difference="last", **SHORT)  # fmt: skip
+    assert "month" in [each.name for each in sales.fitted[0].posterior.schema.columns]
 
 
 def test_counts_have_their_own_family():

@@ -57,7 +57,38 @@ def without_series(table, y):
     return table | {"shop": [None, *table["shop"][1:]]}, y
 
 
+def far(table, y):
+    """Give the last row a time far from all others, as a slip of the pen does."""
+    day = (np.datetime64("2019-01-01") + np.tile(np.arange(48), 3)).astype(str).tolist()
+    return {"month": [*day[:-1], "9999-12-01"], "shop": table["shop"]}, y
+
+
+def beyond(table, y):
+    """Number the months, the last beyond any whole number."""
+    return {"month": [*map(float, range(48))] * 2 + [*map(float, range(47)), 1e200], "shop": table["shop"]}, y
+
+
+def unknown(table, y):
+    """Leave an outcome out, with its row."""
+    return table, [*y[:5], None, *y[6:]]
+
+
+def endless(table, y):
+    """Give an infinite value of what is known ahead."""
+    return table | {"promo": [*map(float, table["promo"][:-1]), np.inf]}, y
+
+
+def answered(table, y):
+    """Name the times as forecasts name the number of a step."""
+    return table | {"step": table["month"]}, y
+
+
 CASES = {
+    "far": (far, {"known": None}, DataError, "'month', row 144: .* 2,9.* steps of a day.*correct the time"),
+    "beyond": (beyond, {"known": None}, DataError, "'month', row 144: .* steps of 1, for .*correct the time"),
+    "unknown": (unknown, {"gaps": "zero"}, DataError, "row 6: month 2019-06 of shop s0 has a row without an"),
+    "endless": (endless, {}, DataError, "column 'promo', row 144: the value is infinite"),
+    "answered": (answered, {"time": "step", "features": ["promo"]}, SettingsError, "'step' of their own"),
     "two rows": (doubled, {}, DataError, "month 2019-06 of shop s0 has another row.* sum the rows"),
     "irregular": (irregular, {}, SettingsError, "no equal steps.* sum the outcomes by day"),
     "gaps": (sparse, {}, SettingsError, 'of the steps have no row.*gaps="zero".*gaps="missing"'),
@@ -113,6 +144,41 @@ def test_a_plan_is_refused(forecaster, plan):
         forecaster.forecast(plan).total(steps=(1, 5))
     with pytest.raises(SettingsError, match=r"by names 'city'.*there are region, shop"):
         forecaster.forecast(plan).total(by="city")
+
+
+QUESTIONS = {
+    "no series": ({"series": []}, "series", "names none: leave it out"),
+    "infinite": ({"series": [np.inf]}, "series", "names inf, which isn't known"),
+    "no number": ({"series": [np.nan]}, "series", "names nan, which isn't known"),
+    "two values": ({"series": [["s1", "tea"]]}, "series", "s1, tea; a series has a value for each of shop"),
+    "number": ({"at": 5}, "at", "a time as month has them, such as '2019-01', not 5"),
+    "huge": ({"at": 1e300}, "at", "a time as month has them"),
+    "no time": ({"at": "soon"}, "at", "a time as month has them, such as '2019-01', not 'soon'"),
+    "a third step": ({"steps": (1, 2, 3)}, "steps", "a first and a last, not"),
+    "half a step": ({"steps": (1.5, 3)}, "steps", r"a first and a last, not \(1.5, 3\)"),
+    "backwards": ({"steps": (3, 1)}, "steps", "from 1 to 4"),
+    "no level": ({"level": 0.995}, "level", "up to 0.99"),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_question_is_refused(forecaster, plan, name):
+    """Questions that have no answer are refused by their field, with what may be given."""
+    asked, field, words_of = QUESTIONS[name]
+    steps = asked.get("steps")
+    with pytest.raises(SettingsError, match=words_of) as refused:
+        forecaster.forecast(plan, **{each: value for each, value in asked.items() if each != "steps"}).total(
+            steps
+        )
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize("value", [[], [np.inf] * 12, [1.0] * 13], ids=["none", "infinite", "doubled"])
+def test_rows_of_a_plan_are_refused(forecaster, plan, value):
+    """No row, an infinite value, and two rows of one series and step are no plan."""
+    rows = {name: [*values, values[0]][: len(value)] for name, values in plan.items()}
+    with pytest.raises(DataError, match=r"there are no rows|row 1: the value is infinite|s0 has another row"):
+        forecaster.forecast(rows | {"promo": value})
 
 
 def test_a_stale_series_is_told(forecaster, plan):
