@@ -20,8 +20,8 @@ class SeriesForecast:
     ----------
     series
         Columns of series, a value for each series.
-    time
-        Times of the steps of each series.
+    time, time_name
+        Times of the steps of each series, and the name of their column.
     median, lower, upper
         float64 [series, step].
     paths
@@ -40,6 +40,7 @@ class SeriesForecast:
     model_id: str
     series: dict[str, list[Any]]
     time: list[list[Any]]
+    time_name: str
     median: Floats
     lower: Floats
     upper: Floats
@@ -57,7 +58,18 @@ class SeriesForecast:
     def of(cls, document: Json, ask: Callable[[Json], Json]) -> "SeriesForecast":
         """Make it from the service's document; `ask` asks for totals of the same series and plan."""
         figures: Any = {name: floats_of(document[name]) for name in ("median", "lower", "upper")}
-        same = ("model_id", "series", "time", "flags", "level", "interval", "claim", "totals", "warnings")
+        same = (
+            "model_id",
+            "series",
+            "time",
+            "time_name",
+            "flags",
+            "level",
+            "interval",
+            "claim",
+            "totals",
+            "warnings",
+        )
         paths = None if document["paths"] is None else floats_of(document["paths"])
         return cls(
             **{name: document[name] for name in same}, **figures, paths=paths, document=document, _ask=ask
@@ -79,7 +91,7 @@ class SeriesForecast:
             name: [each for each in values for _ in range(horizon)] for name, values in self.series.items()
         }
         steps = {
-            "time": [each for times in self.time for each in times],
+            self.time_name: [each for times in self.time for each in times],
             "step": [*range(1, horizon + 1)] * count,
         }
         figures = {name: getattr(self, name).reshape(-1) for name in ("median", "lower", "upper")}
@@ -134,7 +146,7 @@ class Forecasts(Datasets, Calls):
         body = {
             "level": level,
             "interval": interval,
-            "series": None if series is None else [*series],
+            "series": _listed(series),
             "at": at,
         }
         asked = {"totals": [*totals], "paths": paths}

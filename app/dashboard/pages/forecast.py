@@ -11,7 +11,6 @@ from app.dashboard.pages.models import Frame, framed_as
 from app.dashboard.studio import prepare_to_draw
 from app.services import datasets
 from app.services.access.keys import PREDICT, READ
-from app.services.errors import ServiceError
 from app.services.predictions import forecasts
 from app.services.predictions.csv_tables import to_csv
 from app.services.predictions.forecasts import ForecastBody
@@ -45,25 +44,17 @@ async def show(
     known: Annotated[str, Query(max_length=100)] = "",
 ) -> Response:
     """Show the fan of a series' next steps, its total over a lead time, and rehearsals."""
-    found, error = None, None
+    found = None
 
     def work() -> forecasts.ShownForecast:
         body = ForecastBody(known=known or None, level=level)
-        try:
-            return forecasts.shown(predictor, owner, model_id, row, lead, body)
-        except ServiceError as refused:
-            if not known or refused.status != 422:
-                raise
-            nonlocal error
-            error = refused  # of the plan
-            return forecasts.shown(
-                predictor, owner, model_id, row, lead, body.model_copy(update={"known": None})
-            )
+        return forecasts.shown(predictor, owner, model_id, row, lead, body)
 
     if frame["model"].state == "succeeded":
         found = await gate.run(work)
     listed = datasets.list_page(session, owner, PLANS, None).items if found and found.needed else []
     asked = {"known": known or "ROWS_OF_THE_PLAN"} if found and found.needed else {}
+    error = found and found.refused
     lead = lead or (found.horizon if found else 1)
     body = asked | {"level": level, "totals": [{"steps": [1, lead]}]}
     call = snippets.call("forecast", model_id, *asked.values(), level=level)

@@ -1,7 +1,7 @@
 """Forecasts by stored forecasters: asking them, the templates of their plans, and their rehearsals."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, cast
 
@@ -16,14 +16,15 @@ from app.services.errors import (
     Fault,
     InvalidRequestError,
     NotFoundError,
+    ServiceError,
     TooLargeError,
     UnusableDataError,
 )
 from app.services.fits import models
 from app.services.predictions.posterior_cache import Cache
 from app.services.predictions.posteriors import KERNELS, DamagedError, find
-from app.services.predictions.predict_rows import Predictor
-from app.services.predictions.rows import columns_of
+from app.services.predictions.predict_rows import Predictor, translating_sampler_errors
+from app.services.predictions.rows import check_count, columns_of
 from app.services.request_bodies import RowsInBody, StrictBody
 from app.store import datasets as dataset_store
 from app.store import draws
@@ -31,7 +32,7 @@ from app.store import models as store
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, DatasetGoneError, ModelGoneError
 from app.store.tables import Model
-from sampler import DataError, PackedError, SettingsError, warm
+from sampler import PackedError, warm
 from sampler.host.data import read
 from sampler.host.forecasts import Forecast, Forecaster, ForecastTotals, Rehearsals, with_models
 
@@ -110,6 +111,7 @@ class ForecastView:
     target: str
     series: Annotated[dict[str, list[Any]], Field(description="Columns of series, a value for each series.")]
     time: Annotated[list[list[Any]], Field(description="Times, as the column of the fit has them.")]
+    time_name: Annotated[str, Field(description="The name of that column.")]
     median: BySeriesAndStep
     lower: BySeriesAndStep
     upper: BySeriesAndStep
@@ -131,7 +133,7 @@ class RehearsalsView:
     """Rehearsals: by origin and step ahead, what was forecast and what came."""
 
     model_id: str
-    level: float
+    level: Annotated[float, Field(description="That which was rehearsed nearest to what is asked.")]
     series: Annotated[int, Field(description="Series that were rehearsed.")]
     claim: str
     origin: Annotated[list[Any], Field(description="Time of the last step that was seen, by line.")]
@@ -168,14 +170,21 @@ class ForecastAnswer:
         """Return it as JSON values."""
         forecast = self.forecast
         figures = {name: getattr(forecast, name).tolist() for name in ("median", "lower", "upper")}
-        same = ("target", "series", "time", "flags", "level", "interval", "claim", "warnings")
+        same = ("target", "series", "time", "time_name", "flags", "level", "interval", "claim", "warnings")
         return ForecastView(
             model_id=self.model_id,
             totals=[_total(each) for each in self.totals],
-            paths=forecast.paths[: self.num_paths].tolist() if self.num_paths else None,
+            paths=self._paths() if self.num_paths else None,
             **figures,
             **{name: getattr(forecast, name) for name in same},
         )
+
+    def _paths(self) -> list[Any]:
+        """Return the paths that were asked for, of all members alike: they are in the order of these."""
+        whole = self.forecast.paths
+        number = min(self.num_paths, len(whole))
+        chosen = np.linspace(0, len(whole) - 1, number).round().astype(int)
+        return cast("list[Any]", whole[chosen].tolist())
 
     def table(self) -> pa.Table:
         """Return the totals that were asked for as one table, or else the steps."""
@@ -253,7 +262,7 @@ def rehearsals(predictor: Predictor, owner: str, model: str, level: float) -> Re
         found: Rehearsals = stored.forecaster.rehearsals(level)
     shown = {name: _plain(values) for name, values in found.columns().items()}
     claim = stored.forecaster.claim(level)
-    return RehearsalsView(model_id=model_id, level=level, series=found.series, claim=claim, **shown)
+    return RehearsalsView(model_id=model_id, level=found.level, series=found.series, claim=claim, **shown)
 
 
 @dataclass(frozen=True)
@@ -307,7 +316,9 @@ class ShownForecast:
     steps
         Its next steps, and the total over the lead time; None where a plan is missing.
     total_of_all
-        That of all series together; None of many.
+        That of all series together; None of many, and where some end too early for it.
+    refused
+        Why there are no steps: what is wrong with the plan or the series.
 
     """
 
@@ -317,12 +328,13 @@ class ShownForecast:
     is_rehearsed: bool
     steps: ForecastView | None = None
     total_of_all: ForecastTotalsView | None = None
+    refused: ServiceError | None = None
 
 
 def shown(
     predictor: Predictor, owner: str, model: str, row: int, lead: int | None, body: ForecastBody
 ) -> ShownForecast:
-    """Return what a page shows of the series with this number; raises as `forecast`."""
+    """Return what a page shows of the series with this number; raises as `forecast` but for its 422."""
     forecaster = load(predictor, owner, model)[1].forecaster
     history, asked = forecaster.history, forecaster.history.asked
     key, horizon = _key(history, row), forecaster.horizon
@@ -331,12 +343,16 @@ def shown(
     found = ShownForecast(names, horizon, needed, tuple(key) in forecaster.calibration.keys)
     if needed and body.known is None:
         return found
-    total = TotalBody(steps=[1, min(lead or horizon, horizon)])
-    one = body.model_copy(update={"series": [key], "totals": [total]})
-    found = replace(found, steps=forecast(predictor, owner, model, one).view())
-    if 1 < len(names) <= MOST_TOGETHER:
-        every = forecast(predictor, owner, model, body.model_copy(update={"totals": [total]}))
-        found = replace(found, total_of_all=every.view().totals[0])
+    last = min(lead or horizon, horizon)
+    one = body.model_copy(update={"series": [key], "totals": [TotalBody(steps=[last])]})
+    try:
+        found = replace(found, steps=forecast(predictor, owner, model, one).view())
+        if 1 < len(names) <= MOST_TOGETHER:
+            every = forecast(predictor, owner, model, body).forecast
+            if last + max(every.behind) - min(every.behind) <= horizon:
+                found = replace(found, total_of_all=_total(every.total(last)))
+    except (InvalidRequestError, UnusableDataError) as error:
+        return replace(found, refused=error)
     return found
 
 
@@ -430,10 +446,12 @@ def _check_size(forecaster: Forecaster, body: ForecastBody) -> None:
 def _plan(predictor: Predictor, owner: str, forecaster: Forecaster, known: Any) -> Any:
     asked = forecaster.history.asked
     needed = [asked.time, *asked.series, *asked.known]
+    most = max(predictor.max_rows, MOST_CELLS)
     if not isinstance(known, str):
-        return columns_of(known, None, max(predictor.max_rows, MOST_CELLS))
+        return columns_of(known, None, most)
     with session_scope(predictor.engine, read_only=True) as session:
         dataset = datasets.get(session, owner, known)
+        check_count(dataset.num_rows, most)
         has = {column["name"] for column in dataset.columns}
         try:
             return read(dataset_store.read(session, dataset.id, [name for name in needed if name in has]))
@@ -451,12 +469,6 @@ def _plain(values: Any) -> list[Any]:
     return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
 
-@contextmanager
-def translating() -> Iterator[None]:
+def translating() -> AbstractContextManager[None]:
     """Convert the sampler's errors to service errors with the field names of requests."""
-    try:
-        yield
-    except DataError as error:
-        raise UnusableDataError(errors=[Fault.of(problem) for problem in error.problems]) from None
-    except SettingsError as error:
-        raise InvalidRequestError(errors=[Fault.of_setting(error, NAMES)]) from None
+    return translating_sampler_errors(NAMES)

@@ -277,14 +277,14 @@ def _check_sizes(num_rows: int, options: PredictionOptions) -> None:
 
 
 @contextmanager
-def translating_sampler_errors() -> Iterator[None]:
+def translating_sampler_errors(names: Mapping[str, str] = NAMES) -> Iterator[None]:
     """Convert the sampler's errors to service errors with the field names of requests."""
     try:
         yield
     except DataError as error:
         raise UnusableDataError(errors=[Fault.of(problem) for problem in error.problems]) from None
     except SettingsError as error:
-        raise InvalidRequestError(errors=[Fault.of_setting(error, NAMES)]) from None
+        raise InvalidRequestError(errors=[Fault.of_setting(error, names)]) from None
 
 
 def usual_interval(settings: Mapping[str, Any]) -> Literal["predictive", "credible"]:

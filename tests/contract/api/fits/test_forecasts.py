@@ -1,6 +1,7 @@
 """Forecasters over HTTP: fitted by workers, asked, refused; the same bits as the library's."""
 
 import io
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,12 +17,23 @@ from sampler import Forecaster, SettingsError, fit
 from tests.support.api_calls import post_csv
 from tests.support.command_line import bartserve
 from tests.support.databases import only
-from tests.support.forecasts import SHORT, shops
+from tests.support.forecasts import SHORT, rows_of, shops
 from tests.support.html_page import ACCEPT, page_of
 from tests.support.models.fitted_models import run_units
 from tests.support.routes import address, body_for, every_route
 
 ASKED = {"time": "month", "series": "shop", "horizon": 4, "known": ["promo"]}
+ASKED_WRONGLY = (  # questions that are refused, by the field that is named
+    ({"series": []}, "series"),
+    ({"series": [1e400]}, "series.0"),
+    ({"series": [True]}, "series"),
+    ({"series": [["s1", "s2"]]}, "series"),
+    ({"at": 5}, "at"),
+    ({"at": "soon"}, "at"),
+    ({"level": 0.995}, "level"),
+    ({"totals": [{"steps": [3, 2]}]}, "steps"),
+    ({"totals": [{"by": "city"}]}, "by"),
+)
 SMALL = {name: value for name, value in SHORT.items() if name != "progress"}
 
 
@@ -93,7 +105,8 @@ def _check_all(client, settings, sales, dataset_id, tmp_path) -> None:
     expected = own.forecast({name: [row[name] for row in plan] for name in plan[0]})
     for name in ("median", "lower", "upper", "series", "time", "claim", "flags"):
         assert said[name] == _plain(getattr(expected, name)), name
-    assert said["paths"] == expected.paths[:7].tolist()
+    each = np.linspace(0, len(expected.paths) - 1, 7).round().astype(int)  # of every member
+    assert said["paths"] == expected.paths[each].tolist()
     total = expected.total((2, 3), "region")
     assert said["totals"][0]["upper"] == total.upper.tolist()
     assert said["totals"][0]["sets"] == {"region": ["north"]}
@@ -125,12 +138,19 @@ def _check_all(client, settings, sales, dataset_id, tmp_path) -> None:
     assert client.get("/models/again").status_code == 200
     rehearsed = client.get(f"{path}/forecast/rehearsals").json()
     assert rehearsed["inside"] == own.rehearsals().inside.tolist()
+    highest = client.get(f"{path}/forecast/rehearsals", params={"level": 0.98}).json()
+    assert (highest["level"], "95% intervals" in highest["claim"]) == (0.95, True)
 
     short = client.post(f"{path}/forecast", json={"known": plan[1:]})
     assert short.status_code == 422
     assert "2023-01-01 of shop s0" in short.json()["detail"]
     assert "template" in client.post(f"{path}/forecast", json={}).json()["detail"]
     assert client.post(f"{path}/forecast").status_code == 422
+    for asked, column in ASKED_WRONGLY:
+        sent = json.dumps({"known": plan} | asked).replace("Infinity", "1e400")
+        refused = client.post(f"{path}/forecast", content=sent, headers={"content-type": "application/json"})
+        assert refused.status_code == 422, refused.text
+        assert refused.json()["errors"][0]["column"] == column, refused.text
     _check_client(client, tmp_path, plan, expected)
     _check_pages(client, model["id"], plan, expected)
     _check_outcomes(client, path, plan)
@@ -154,7 +174,9 @@ def _check_client(client, tmp_path, plan, expected) -> None:
         forecast = bart.forecast("sales", columns)
         assert np.array_equal(forecast.upper, expected.upper)
         assert forecast.total((2, 3), "region")["upper"] == expected.total((2, 3), "region").upper.tolist()
-        assert forecast.to_dict()["median"].tolist() == expected.columns()["median"].tolist()
+        said = {name: _plain(values) for name, values in forecast.to_dict().items()}
+        assert said == {name: _plain(values) for name, values in expected.columns().items()}
+        assert bart.forecast("sales", columns, series="s1").series == {"shop": ["s1"]}
         assert bart.rehearsals("sales")["step"][:4] == [1, 2, 3, 4]
         tools, context = Tools(lambda _: bart, None), SimpleNamespace(headers=None)
         told = tools.forecast(context, "sales", plan, steps=3, by="region")
@@ -191,6 +213,32 @@ def _check_pages(client, model_id: str, plan, expected) -> None:
     for image in page.images:
         drawn = client.get(image["src"])
         assert (drawn.status_code, drawn.headers["content-type"]) == (200, "image/svg+xml"), drawn.text
+
+
+@only("sqlite")
+def test_series_that_end_apart_have_a_page(client):
+    """The total of all is left out where some end too early for it; a series too old has its reason."""
+    table, y = shops(3, 40)
+    kept = ~np.isin(np.arange(120), [79, *range(115, 120)])
+    rows = rows_of({name: table[name] for name in ("month", "shop")}, kept)
+    sales = fit(rows, y[kept], time="month", series="shop", horizon=2, difference="last", **SHORT)
+    sent = {"content-type": "application/vnd.bartserve.model"}
+    imported = client.post("/models", content=sales.to_bytes(), headers=sent)
+    assert imported.status_code == 201, imported.text
+    address = f"/ui/models/{imported.json()['id']}/forecast"
+    for row, lead, words_of, lacks in (
+        (0, 1, "All series", "ends at"),
+        (1, 2, "Total over the first 2 steps", "All series"),
+        (2, 1, "shop s2 ends at", "Total over"),
+    ):
+        page = page_of(
+            client.get(address, params={"of": row, "lead": lead}, headers=ACCEPT), 422 if row == 2 else 200
+        )
+        assert words_of in page.words
+        assert lacks not in page.words
+        assert {"of", "lead"} <= {each["name"] for each in page.controls}
+    asked = client.post(f"/models/{imported.json()['id']}/forecast", json={"totals": [{"steps": [2]}]})
+    assert (asked.status_code, "ends 1 steps before" in asked.json()["detail"]) == (422, True)
 
 
 def test_the_form_asks_for_a_forecast(client, dataset_id):
