@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
-from anyio import to_thread
 from fastapi import APIRouter, BackgroundTasks, Depends, Query, Response
 from starlette.responses import StreamingResponse
 
@@ -30,7 +29,7 @@ from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
 from app.web.negotiation import ARROW, CSV, JSON, PARQUET, XLSX, MediaType, chosen_form
 from app.web.paging import Cursor, Limit
-from app.web.scopes import needs
+from app.web.scopes import in_thread, needs
 
 router = APIRouter(tags=["predictions"], route_class=StrictRoute)
 LOOK_AGAIN = "1"  # Retry-After in seconds for the state of a new prediction
@@ -150,4 +149,4 @@ async def get_prediction_result(
         return StreamingResponse(content, media_type=form, headers=headers)
 
     # A workbook takes a core for seconds before its first byte.
-    return await (gate.run(work) if form == XLSX else to_thread.run_sync(work))
+    return await (gate.run(work) if form == XLSX else in_thread(work))
