@@ -44,6 +44,8 @@ def fit(
     levels: Sequence[Any] | None = None,
     treatment: Any = None,
     propensity: Any = None,
+    adoption: Any = None,
+    period: Any = None,
     groups: Any = None,
     slopes: Any = None,
     event: Any = None,
@@ -129,6 +131,13 @@ def fit(
     propensity
         A feature, or n values of one, that is each row's probability of being treated, known from
         elsewhere; None fits it. New rows have it in a column of its name ("propensity" unless it has one).
+    adoption
+        n periods, or None: of units in several periods, that in which a row's unit adopted a treatment,
+        missing if it never did. The fit learns the effect at each lag since then (`Posterior.effects`), with
+        an intercept for each cohort of units that adopted at one time; `groups` has the units first (method
+        "bart", numbers). New rows have theirs in a column of its name ("adoption" unless it has one).
+    period
+        With an adoption, the feature that is a row's period, a number or date.
     groups
         A column of X or n values, or names of up to four columns, whose levels (subjects, schools, sites)
         differ by more than the features say: each has an intercept beside the trees, normal with a standard

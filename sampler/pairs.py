@@ -35,11 +35,24 @@ CONTRADICTION: SettingsCode = "contradiction"
 OF_PRIORS = tuple(dict.fromkeys(name for family in FAMILIES.values() for name in family.prior))
 NOT_OF_FORECASTS = (
     *COLUMN_ROLES,
-    *("levels", "propensity", "groups", "slopes", "parts", "monotone", "columns", "holdout", "subgroups"),
+    *(
+        "levels",
+        "propensity",
+        "groups",
+        "adoption",
+        "period",
+        "slopes",
+        "parts",
+        "monotone",
+        "columns",
+        "holdout",
+        "subgroups",
+    ),
 )
 NOT_OF_SEVERAL = (
     *COLUMN_ROLES,
-    *("levels", "propensity", "groups", "slopes", "parts", "holdout", "new_rows", "subgroups"),
+    *("levels", "propensity", "groups", "adoption", "period", "slopes", "parts", "holdout", "new_rows"),
+    "subgroups",
 )
 ONLY_OF_SEVERAL: dict[str, tuple[Any, ...]] = {  # settings that several outcomes have one value of
     "family": ("gaussian", "auto"),
@@ -112,6 +125,8 @@ KINDS: dict[str, Callable[[Combination], bool]] = {
     "limits": lambda asked: asked["lower"] is not None or asked["upper"] is not None,
     "no treatment": lambda asked: asked.values.get("treatment", "unknown") is None,
     "a dose": lambda asked: asked["treatment"] is not None and asked["arms"] == (),
+    "no adoption": lambda asked: asked["adoption"] is None,
+    "no period": lambda asked: asked["period"] is None,
     "no groups": lambda asked: not asked["groups"],
     "no calibration": lambda asked: asked["calibrate"] == "none",
     "no rows held out": lambda asked: asked["calibrate"] in ("none", "folds"),
@@ -152,6 +167,7 @@ KINDS: dict[str, Callable[[Combination], bool]] = {
 TREATED = "is about a treatment, whose column treatment names"
 MONOTONE = "monotone features go with sums of trees of numbers, two classes and ordered ones"
 GROUPS = "groups have intercepts beside a sum of trees, of numbers, two classes or ordered ones"
+PANEL = "adoption is of panels of numbers, by a sum of trees"
 CENSORED = "with event, lower or upper outcomes are censored"
 
 # In the order in which they are asked: the first that refuses is told.
@@ -194,6 +210,10 @@ TABLE: tuple[Pair, ...] = (
          "{families_of_method}", "family", ("method=", "family="), CONTRADICTION),
     Pair("event", "limits", "event is for times, each seen or censored, lower and upper for limits",
          "event", ("event", "lower+upper"), CONTRADICTION),
+    *(Pair("adoption", kind, f"{PANEL}; {why}", field, ways)
+      for kind, why, field, ways in (
+          ("a family of more than numbers", "family {family} has others", "adoption", ("family=", "groups")),
+          ("censored outcomes", "all of them are known", "adoption", ("event+lower+upper", "adoption")))),
     Pair("groups", "single trees", f"{GROUPS}; method {{method}} has no place for them beside its tree",
          "groups", ("method=", "groups")),
     Pair("groups", "a family without groups", f"{GROUPS}; family {{family}} has none", "groups",
@@ -201,6 +221,19 @@ TABLE: tuple[Pair, ...] = (
     Pair("groups", "noise that isn't normal",
          f"{GROUPS}; they don't go with noise={{noise}}, which is not normal", "groups",
          ("noise=", "groups")),
+    Pair("period", "no adoption", "period is that of a panel, whose adoptions adoption names", "period",
+         ("period",), CONTRADICTION),
+    Pair("adoption", "treatment", "adoption makes the treatment of a panel", "treatment",
+         ("treatment", "adoption"), CONTRADICTION),
+    *(Pair("adoption", f"no {beside}", f"adoption needs {what}", "adoption", ("adoption",), CONTRADICTION)
+      for beside, what in (("period", "the feature that is a row's period (period)"),
+                           ("groups", "the column of units (groups)"))),
+    *(Pair("adoption", kind, f"{field} {of}", field, (field,))
+      for kind, field, of in (
+          ("propensity", "propensity", "is of treatments: cohorts of a panel have intercepts in its place"),
+          ("effects of another kind", "effects", "is of treatments: a lag in a panel has a forest"),
+          ("assignment=random", "assignment", "is of treatments: a panel compares trends"),
+          ("monotone", "monotone", "is refused in a panel, whose lags have trees without order"))),
     *(Pair(f"parts.{name}", kind,
            f"{name} stands beside a sum of trees of numbers, two classes or ordered ones", f"parts.{name}",
            (way, f"parts.{name}"))

@@ -83,6 +83,8 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         recalibrate: str = "auto",
         groups: str | Sequence[str] | None = None,
         slopes: str | Sequence[str] | None = None,
+        adoption: str | None = None,
+        period: str | None = None,
         calibrate: str = "none",
         holdout: float | None = None,
         new_rows: str | Mapping[str, Any] | None = None,
@@ -116,6 +118,8 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.recalibrate = recalibrate
         self.groups = groups
         self.slopes = slopes
+        self.adoption = adoption
+        self.period = period
         self.calibrate = calibrate
         self.holdout = holdout
         self.new_rows = new_rows

@@ -33,6 +33,8 @@ class Models(Calls):
         weights: str | None = None,
         treatment: str | None = None,
         propensity: str | None = None,
+        adoption: str | None = None,
+        period: str | None = None,
         exposure: str | None = None,
         offset: str | None = None,
         levels: Sequence[str | float] | None = None,
@@ -88,7 +90,9 @@ class Models(Calls):
         features, columns
             Columns to learn from, and kinds that override the detected ones, by column: "number", "boolean",
             "category", "date", "encoded" (names as means of the outcome at each).
-        weights, treatment, propensity, exposure, offset, groups, slopes, event, lower, upper
+        weights, treatment, propensity, adoption, period, exposure, offset, groups, slopes
+            Names of columns with these roles.
+        event, lower, upper
             Names of columns with these roles.
         levels
             Ordered classes (family "ordinal") from the lowest to the highest; numbers need none.

@@ -24,7 +24,7 @@ class LinearTerms:
     """Terms z of a linear part, made of coded columns, in the order of its slopes.
 
     A term is ``(x - mean) / scale`` of a coded column x held between `low` and `high`, 0 where x is missing;
-    or of an indicator of x missing.
+    or of an indicator of x missing; in a panel there are products of such terms with that of the period.
 
     Attributes
     ----------
@@ -38,6 +38,8 @@ class LinearTerms:
         Range of the training rows.
     slope_scale
         Scale of the half-Cauchy prior of the slopes' standard deviation, in units of y.
+    times
+        Number of the term by which each is multiplied, -1 for none; empty without products.
 
     """
 
@@ -48,13 +50,15 @@ class LinearTerms:
     low: tuple[float, ...]
     high: tuple[float, ...]
     slope_scale: float
+    times: tuple[int, ...] = ()
     needs_values: ClassVar[bool] = True  # of rows, before binning
 
     @classmethod
-    def choose(cls, design: Design, schema: Schema, sd: float) -> LinearTerms:
+    def choose(cls, design: Design, schema: Schema, sd: float, period: str | None = None) -> LinearTerms:
         """Choose the terms of training rows [coded column, row], whose outcomes have that sd.
 
-        The most frequent level of a category of several has none, nor has a column with one value.
+        Terms of others than a `period` are there a second time, multiplied by it, where there is room. The
+        most frequent level of a category of several has none, nor has a column with one value.
 
         Returns
         -------
@@ -83,7 +87,12 @@ class LinearTerms:
                 field="linear",
                 code="out_of_range",
             )
-        return cls(**_by_field(rows), slope_scale=sd / math.sqrt(len(rows)))
+        base = [k for k, row in enumerate(rows) if schema.columns[schema.coded[row[0]][0]].name == period]
+        more = [row for k, row in enumerate(rows) if base and k not in base and not row[1]]
+        if not more or len(rows) + len(more) > MOST_TERMS:
+            return cls(**_by_field(rows), slope_scale=sd / math.sqrt(len(rows)))
+        times, rows = (-1,) * len(rows) + (base[0],) * len(more), rows + more
+        return cls(**_by_field(rows), slope_scale=sd / math.sqrt(len(rows)), times=times)
 
     @classmethod
     def of_columns(
@@ -116,7 +125,11 @@ class LinearTerms:
             x = values[column, start : start + ROWS]
             unknown = np.isnan(x)
             held = np.where(unknown, mean, np.clip(x, low, high))
-            z[:, start : start + ROWS] = (np.where(missing, unknown, held) - mean) / scale
+            some = (np.where(missing, unknown, held) - mean) / scale
+            for k, other in enumerate(self.times):
+                if other >= 0:
+                    some[k] *= some[other]
+            z[:, start : start + ROWS] = some
         return z
 
     def restore(self, values: Floats, z: Floats) -> None:
@@ -125,6 +138,8 @@ class LinearTerms:
         They are as `of` holds them: missing where an indicator says so.
         """
         for k in np.argsort(self.missing, kind="stable"):
+            if self.times and self.times[k] >= 0:
+                continue
             column, own = self.column[k], z[k] * self.scale[k] + self.mean[k]
             values[column] = np.where(own > 0.5, np.nan, values[column]) if self.missing[k] else own
 
@@ -133,20 +148,27 @@ class LinearTerms:
         return {
             field.name: list(value) if isinstance(value := getattr(self, field.name), tuple) else value
             for field in fields(self)
+            if field.name != "times" or self.times
         }
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any], schema: Schema, shape: tuple[int, ...]) -> LinearTerms:  # noqa: ARG003
         """Read terms of a model of `shape` [coded column, ..]; raise ValueError, KeyError or TypeError."""
         lists: dict[str, Any] = {
-            field.name: tuple(stored[field.name]) for field in fields(cls) if field.name != "slope_scale"
+            field.name: tuple(stored[field.name])
+            for field in fields(cls)
+            if field.name not in ("slope_scale", "times")
         }
-        terms = cls(**lists, slope_scale=float(stored["slope_scale"]))
+        times = tuple(stored.get("times", ()))
+        terms = cls(**lists, slope_scale=float(stored["slope_scale"]), times=times)
         count = len(terms.column)
         if {*map(len, lists.values())} != {count} or not 0 < count <= MOST_TERMS:
             raise ValueError("its linear part has lists of different lengths, or too long ones")
         if not all(type(column) is int and 0 <= column < shape[0] for column in terms.column):
             raise ValueError("its linear part has terms of columns that don't exist")
+        whole = all(type(other) is int and -1 <= other < count for other in times)
+        if times and not (whole and len(times) == count and all(times[k] < 0 for k in times if k >= 0)):
+            raise ValueError("its linear part has products of terms that don't exist")
         if not all(type(missing) is bool for missing in terms.missing):
             raise ValueError("its linear part doesn't say which terms are of missing values")
         numbers = np.array([terms.mean, terms.scale, terms.low, terms.high], np.float64)

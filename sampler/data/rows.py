@@ -21,7 +21,7 @@ from sampler.data.table import (
     row_labels,
 )
 from sampler.data.target import check_length
-from sampler.definitions.data import COLUMN_ROLES, MISSING_TARGET, NAMED
+from sampler.definitions.data import COLUMN_ROLES, MISSING_TARGET, NAMED, ROLES
 from sampler.definitions.several import MAX_OUTCOMES, are_several
 from sampler.engines import load_code
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
@@ -72,9 +72,9 @@ class Rows:
         for role in NAMED:
             table, names = by_name(table, role, arguments.get(role))
             if names is not arguments.get(role):
-                if role != "groups" and arguments.get("features") is not None:
+                if role not in ("groups", "adoption") and arguments.get("features") is not None:
                     arguments["features"] = [*dict.fromkeys([*arguments["features"], *names])]
-                arguments[role] = names[0] if role == "propensity" else names
+                arguments[role] = names[0] if ROLES[role].kind == "column" else names
         return cls.read(table, y, {role: arguments.pop(role, None) for role in COLUMN_ROLES}, target_name)
 
     @classmethod

@@ -181,6 +181,28 @@ ROLES: dict[str, Setting] = {
             "A feature that is each row's known probability of being treated; left out, it is fitted.",
         ),
     ),
+    "adoption": Setting(
+        "column",
+        "roles",
+        "Of a panel: the period in which a row's unit adopted a treatment, missing if never. The effect at "
+        "each lag since then is learnt; needs `period`, and the units as the first of `groups`.",
+        sparing=True,
+        form=_field(
+            "Adoption",
+            "Of units in several periods: the period in which a row's unit began to be treated, empty if "
+            "never. Needs the period, and the units as groups.",
+            kinds=("number", "date"),
+        ),
+    ),
+    "period": Setting(
+        "column",
+        "roles",
+        "With `adoption`: the feature that is a row's period, a number or date.",
+        sparing=True,
+        form=_field(
+            "Period", "With an adoption: the feature that is a row's period.", kinds=("number", "date")
+        ),
+    ),
     "groups": Setting(
         "names",
         "roles",
@@ -243,7 +265,13 @@ ROLES: dict[str, Setting] = {
         noun="upper limits",
     ),
 }
-NAMED = ("groups", "slopes", "propensity")  # roles of columns that stay in the table: a fit has their names
+NAMED = (
+    "groups",
+    "slopes",
+    "propensity",
+    "adoption",
+    "period",
+)  # roles of columns that stay in the table: a fit has their names
 CHOSEN = ("features", "columns")  # of which a plan has the rest, where a request leaves it open
 COLUMN_ROLES = {name: role for name, role in ROLES.items() if isinstance(role, Role)}
 CENSORING = tuple(name for name, role in COLUMN_ROLES.items() if role.of_outcome)

@@ -9,7 +9,8 @@ from typing import Any
 from sampler.errors import SettingsCode
 
 OF_OTHERS = {
-    "groups": ("slopes",),
+    "groups": ("slopes", "adoption", "period"),
+    "adoption": ("period",),
     "treatment": ("propensity", "effects", "assignment"),
 }  # go with it
 

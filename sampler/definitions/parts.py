@@ -73,6 +73,9 @@ PARTS: dict[str, Part] = {
         law="sampler.posterior.parts.effects:EffectDraws",
         cost="sampler.costs.treatment:TreatmentCost",
     ),
+    "panel": Part(
+        design="sampler.preparation.panel:PanelDesign", header="sampler.data.treatment.panel:Panel"
+    ),
     "support": Part(header="sampler.data.treatment.support:Support", key="support"),
     "groups": Part(
         design="sampler.preparation.linear:GroupsDesign",

@@ -9,11 +9,13 @@ import numpy as np
 
 from sampler.data.encode import Coded
 from sampler.data.table import RawColumn, read
+from sampler.data.treatment.panel import PANEL
 from sampler.data.treatment.support import SUPPORT
 from sampler.engines import load_code
 from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.explanations.effect_checks import support_of
 from sampler.posterior.explanations.effect_measures import MeasureName
+from sampler.posterior.explanations.panels import BY, serial_correlation
 from sampler.posterior.explanations.treatment_effects import By, EffectsRequest, treatment_effects
 from sampler.posterior.laws.law import Law
 from sampler.posterior.refusals import check
@@ -105,6 +107,7 @@ class TreatedPosterior:
         schema, roles = self.law.schema, self.law.draws.header.roles.values()
         known = [column.name for column in (*schema.columns, *schema.groups)]
         names = [by] if isinstance(by, str) else by if isinstance(by, list | tuple | dict) else []
+        known += [] if self.law.draws.header.panel is None else BY
         strange = [
             name
             for name in names
@@ -120,19 +123,24 @@ class TreatedPosterior:
         table = read(X)
         return {name: table.column(name) for name in strange if name in table.names}
 
-    def placebo(self, seed: int = 0, level: float = 0.9) -> TreatmentEffects:
+    def placebo(
+        self, seed: int = 0, level: float = 0.9, *, periods_earlier: int | None = None
+    ) -> TreatmentEffects:
         """Compute effects of a placebo: the same fit to treatments drawn by chance, which did nothing.
 
         Each row is as probable to have it as it was to be treated; of a dose it has what was expected and
-        another row's distance from that. An interval of the average without 0 is a
-        sign that the model takes something else for an effect.
+        another row's distance from that. In a panel it is the same adoption some periods earlier, fitted to
+        the rows before it alone: its lags are leads of the adoption. An interval of the average without 0 is
+        a sign that the model takes something else for an effect.
 
         Parameters
         ----------
         seed
-            Seed of the treatments.
+            Seed of the treatments; a panel draws none.
         level
             Probability of the intervals.
+        periods_earlier
+            Of a panel, by how many periods earlier; 2 by default.
 
         Returns
         -------
@@ -145,7 +153,12 @@ class TreatedPosterior:
             For a model without a treatment, or one that was loaded: its file has no rows.
 
         """
-        fitted: Any = load_code("sampler.studies.placebo:placebo_fit")(self, seed)
+        panel = self.law.draws.header.panel
+        if panel is None and periods_earlier is None:
+            fitted: Any = load_code("sampler.studies.placebo:placebo_fit")(self, seed)
+        else:
+            earlier = 2 if periods_earlier is None else periods_earlier
+            fitted = load_code("sampler.studies.placebo:earlier_fit")(self, earlier)
         effects: TreatmentEffects = fitted.effects(level=level)
         return effects
 
@@ -154,7 +167,12 @@ class TreatedPosterior:
         header = self.law.draws.header
         if "treatment" in header.parts:
             own = support_of(self.law, self.training_rows())
-            self.law.draws.header = replace(header, parts={**header.parts, SUPPORT: own})
+            parts = {**header.parts, SUPPORT: own}
+            problem = None if self.origin is None else self.origin.problem
+            if header.panel is not None and problem is not None:
+                found = serial_correlation(self.law, self.training_rows(), problem.training.y)
+                parts[PANEL] = replace(header.panel, correlation=found)
+            self.law.draws.header = replace(header, parts=parts)
 
     def training_rows(self) -> Coded:
         """Return the rows of the fit where they are at hand, or else the reference rows."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sampler.array_types import Floats
 from sampler.data.censoring.outcomes import CensoredOutcomes
 from sampler.data.schema import Choice, Column
+from sampler.data.treatment.panel import Panel
 from sampler.settings import Settings
 
 
@@ -38,6 +39,8 @@ class FitPlan:
         Feature that is the probability of being treated; None where it is fitted, or not needed.
     arms
         Names of the arms of a treatment; none of a dose, and without one.
+    panel
+        How rows of a panel make the treatment; None of others.
     point
         The value that many outcomes of a hurdle have exactly; None of other families.
     warnings
@@ -60,5 +63,6 @@ class FitPlan:
     slopes: tuple[str, ...]
     propensity: str | None
     arms: tuple[str, ...]
+    panel: Panel | None
     point: float | None
     warnings: list[str]

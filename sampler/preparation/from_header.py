@@ -46,7 +46,7 @@ def prepare_one_again(header: Header, X: Any, y: Any, weights: Any = None) -> Pr
 
     """
     settings = Settings.from_json(header.settings)
-    table = read(X)
+    table = read(X) if header.panel is None else header.panel.of_rows(read(X))
     beside = {*header.beside.values(), *named(weights)} - {*header.schema.kinds}
     coded = encode(table, header.schema, header.grid, keep_values=header.needs_values, beside=beside)
     roles = read_roles_again(table, y, weights, header.roles, weighted=header.weighted)

@@ -21,13 +21,14 @@ class LineDesign(PartDesign):
     """Terms of a linear part."""
 
     @classmethod
-    def facts(cls, rows: PartRows, planned: FitPlan) -> LinearTerms | None:  # noqa: ARG003
+    def facts(cls, rows: PartRows, planned: FitPlan) -> LinearTerms | None:
         """Choose the terms; None where the settings have no linear part."""
         if not rows.settings.linear:
             return None
         classes = FAMILIES[rows.settings.family].has_classes
         scale = CLASS_SLOPE_SD if classes else outcome_sd(rows.y, rows.weights)
-        return LinearTerms.choose(rows.design, rows.schema, scale)
+        period = None if planned.panel is None else planned.panel.period
+        return LinearTerms.choose(rows.design, rows.schema, scale, period)
 
     @classmethod
     def training(cls, facts: LinearTerms, rows: PartRows) -> LinearTraining:

@@ -24,12 +24,13 @@ from sampler.data.groupings import (
     slope_columns,
 )
 from sampler.data.level_means import ENCODED_TARGETS
-from sampler.data.rows import Rows
+from sampler.data.rows import Rows, read_roles
 from sampler.data.schema import choose
 from sampler.data.table import RawColumn
 from sampler.data.target import absent_levels, family_warnings, find_point, guess_family, in_order
 from sampler.data.transform import check_outcomes
 from sampler.data.treatment.design import DOSE, ROLE
+from sampler.data.treatment.panel import check_period, read_panel
 from sampler.data.treatment.reading import arms_of, check_arms, check_propensity
 from sampler.definitions.data import COLUMN_ROLES, ROLES
 from sampler.definitions.pairs import Combination
@@ -58,11 +59,14 @@ def resolve_settings(rows: Rows, **arguments: Any) -> Settings:
         arguments["family"] = (
             "gaussian" if censoring_roles(rows.roles) else guess_family(rows.outcome, method)
         )
+    panel = beside["adoption"] is not None
     if (
-        ROLE in rows.roles
+        ROLE in rows.roles or panel
     ):  # the prior is about the effect on the outcome itself, or on the logarithm of times
         usual = {"noise": CONSTANT} | ({} if "event" in rows.roles else {"transform": NO_TRANSFORM})
         arguments |= {name: value for name, value in usual.items() if arguments.get(name) is None}
+        if panel and arguments.get("linear") is None and not refusals_of(beside.but(arguments)):
+            arguments["linear"] = True  # trends that differ by a feature are no step of a tree
     return Settings.resolve(beside, **arguments)
 
 
@@ -98,6 +102,8 @@ def plan(
     groups: str | Sequence[str] | None = None,
     slopes: str | Sequence[str] | None = None,
     propensity: str | None = None,
+    adoption: str | None = None,
+    period: str | None = None,
     prior: Mapping[str, Any] | None = None,
 ) -> FitPlan:
     """Check a fit before its features are read.
@@ -129,6 +135,9 @@ def plan(
         Names of features whose slope differs by group too.
     propensity
         Name of a feature that is the probability of being treated; None to fit it where it is needed.
+    adoption, period
+        Names of the column of a panel that has the period in which units adopted a treatment, and of the
+        feature that is a row's period; the first of the groups are the units.
     prior
         Hyperparameters and absolute constants, see `sampler.bart.prior`; `cuts` is "quantile", "uniform",
         "mixed" (the default of classes with method bart; else "quantile") or a mapping from column to cut
@@ -156,6 +165,8 @@ def plan(
         "groups": grouped,
         "slopes": sloped,
         "propensity": propensity,
+        "adoption": adoption,
+        "period": period,
         "prior": prior,
     }
     asked = asked_of(rows, given).but(asdict(settings))
@@ -164,7 +175,11 @@ def plan(
     cuts = entries.pop("cuts", {})
     resolved_prior = checked_prior(entries, settings) | ({"cuts": cuts} if cuts else {})
     METHODS[settings.method].check_size(settings.num_draws, rows.num_rows)
-    arms = asked["arms"]
+    arms, panel = asked["arms"], None
+    if adoption is not None and period is not None:
+        panel = read_panel(table, adoption, period, grouped[0])
+        table, arms, grouped = panel.of_rows(table), panel.arms, group_names((adoption, *grouped))
+        roles = {**roles, ROLE: table.column(panel.treatment)}
     name, y = rows.outcome.name, in_order(rows.outcome, levels, settings.family)
     target, outcome, censored = read_outcomes(y, name, rows.num_rows, settings.family, censoring)
     point = find_point(entries, outcome) if FAMILIES[settings.family].point else None
@@ -186,6 +201,8 @@ def plan(
         and FAMILIES[settings.family].target in ENCODED_TARGETS
         and not (censoring or rows.others or ROLE in roles),
     )
+    if panel is not None:
+        check_period(panel, choice.kinds)
     check_propensity(propensity, choice.kinds, table, dose=arms == DOSE)
     single = {name for name in sloped if name in table.names and _is_constant(table.column(name))}
     check_slopes(sloped, choice.kinds, single)
@@ -195,8 +212,8 @@ def plan(
     if FAMILIES[settings.family].target == "numbers" and point is None and not censoring:
         hurdle = asked.but({"family": "hurdle"})
         masses = mass_warnings(outcome, target, may_be_hurdle=not refusals_of(hurdle))
-    by_role = rows.numbers()
-    if arms is not None:
+    by_role = read_roles(roles, rows.num_rows)
+    if arms is not None and panel is None:
         check_arms(roles[ROLE].name, by_role[ROLE], name, outcome, arms)
     group_columns, group_index = read_groups(columns_of(table, grouped))
     planned = FitPlan(
@@ -215,6 +232,7 @@ def plan(
         slopes=sloped,
         propensity=propensity,
         arms=arms or (),
+        panel=panel,
         point=point,
         warnings=[*choice.warnings, *family_notes, *absent_levels(y, target, settings.family), *masses],
     )

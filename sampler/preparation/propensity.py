@@ -61,7 +61,8 @@ class TreatmentDesign(PartDesign):
             count, total = np.bincount(codes[place]), np.bincount(codes[place], design[place])
             means = np.divide(total, count, out=np.full(len(count), design[place].mean()), where=count > 0)
             own = replace(own, known=(place, means))
-        if settings.effects != "plain" and settings.assignment == "observed" and propensity is None:
+        observed = settings.assignment == "observed" and planned.panel is None  # cohorts have intercepts
+        if settings.effects != "plain" and observed and propensity is None:
             own = with_propensities(own, treated, codes, settings.seed)
         kind = FAMILIES[settings.family].target
         return replace(own, sd=effect_sd(rows.y, rows.weights, kind))

@@ -31,6 +31,7 @@ from sampler.data.linear_terms import LinearTerms
 from sampler.data.schema import FeatureKind, Schema
 from sampler.data.transform import Transform
 from sampler.data.treatment.design import ROLE, TWO, EffectDesign
+from sampler.data.treatment.panel import Panel
 from sampler.definitions.data import CENSORING, COLUMN_ROLES, LIMITS, OF_LIKELIHOOD, PREDICTED
 from sampler.definitions.parts import PARTS, code_of_parts
 from sampler.definitions.several import MAX_OUTCOMES
@@ -129,6 +130,11 @@ class Header:
     def groupings(self) -> Groupings | None:
         """Facts of the schema's columns of groups; None without any."""
         return self.parts.get("groups")
+
+    @property
+    def panel(self) -> Panel | None:
+        """Facts of a panel, whose rows make the treatment; None of others."""
+        return self.parts.get("panel")
 
     @property
     def effects(self) -> EffectDesign | None:

@@ -7,14 +7,19 @@ from dataclasses import replace
 import numpy as np
 
 from sampler.array_types import Codes, Floats
+from sampler.data.groupings import Groupings
+from sampler.data.table import RawColumn
 from sampler.data.treatment.design import ROLE
+from sampler.data.treatment.panel import PANEL
 from sampler.errors import SettingsError
+from sampler.posterior.explanations.panels import ranks
 from sampler.posterior.parts.effects import EffectColumns
 from sampler.posterior.posterior import Posterior
 from sampler.posterior.refusals import check
 from sampler.preparation.propensity import with_propensities
-from sampler.prepared_fit import reference_rows
+from sampler.prepared_fit import PreparedFit, reference_rows
 from sampler.running import run
+from sampler.training import EffectPrior
 
 
 def placebo_fit(posterior: Posterior, seed: int = 0, *, progress: bool = False) -> Posterior:
@@ -40,12 +45,7 @@ def placebo_fit(posterior: Posterior, seed: int = 0, *, progress: bool = False) 
         For a posterior without a treatment, and for one that was loaded: its file has no rows.
 
     """
-    problem = None if posterior.origin is None else posterior.origin.problem
-    check("placebo", posterior.law)
-    if problem is None or "treatment" not in problem.parts:
-        raise SettingsError(
-            "a loaded posterior has no training rows: fit it again", field=None, code="unavailable"
-        )
+    problem = _problem_of(posterior)
     training, design = problem.training, problem.parts["treatment"]
     codes = training.codes[: len(problem.grid.cuts)]
     columns, own = EffectColumns(design, len(codes)), training.by_role[ROLE]
@@ -60,6 +60,77 @@ def placebo_fit(posterior: Posterior, seed: int = 0, *, progress: bool = False) 
     design = replace(design, treated=treated[reference_rows(len(treated))])
     parts = {**problem.parts, "treatment": design}
     return run(replace(problem, training=shuffled, parts=parts), progress=progress)
+
+
+def earlier_fit(posterior: Posterior, periods_earlier: int, *, progress: bool = False) -> Posterior:
+    """Fit a panel's model again to its untreated rows alone, as if units had adopted some periods earlier.
+
+    Cohorts without an untreated period then are left out, as are periods without an untreated row.
+
+    Raises
+    ------
+    SettingsError
+        For a posterior of no panel, for one that was loaded, and for numbers of periods that leave no cohort.
+
+    """
+    problem, panel = _problem_of(posterior), posterior.header.panel
+    whole = isinstance(periods_earlier, int) and not isinstance(periods_earlier, bool)
+    if panel is None or not whole or periods_earlier < 1:
+        detail = "of a panel" if panel is None else f"from 1 up, not {periods_earlier!r}"
+        message = f"periods_earlier must be a number of periods {detail}"
+        raise SettingsError(message, field="periods_earlier", code="not_accepted")
+    coded, training, header = posterior.training_rows(), problem.training, posterior.header
+    assert coded.groups is not None, "cohorts and units are groups"
+    cohorts = RawColumn(panel.adoption, "text", cells=[*header.schema.groups[0].levels])
+    adopted = panel.rank(panel.read(cohorts), "left")[coded.groups[0]]
+    rank = ranks(header, panel, coded)
+    lags = rank - adopted + periods_earlier
+    kept = (lags < periods_earlier) & (adopted > periods_earlier)
+    kept &= np.isin(rank, rank[kept & (lags < 0)])
+    if not np.any(lags[kept] >= 0):
+        message = f"periods_earlier: no cohort has more than {periods_earlier} untreated periods"
+        raise SettingsError(message, field="periods_earlier", code="out_of_range")
+    rows = np.flatnonzero(kept)
+    own, reference = panel.with_arms(lags[rows]), rows[reference_rows(len(rows))]
+    design = replace(problem.parts["treatment"], arms=own.arms, treated=own.places(lags[reference]))
+    prior, groups = training.part(EffectPrior), problem.parts["groups"]
+    parts = {name: part.take(rows) for name, part in training.parts.items()}
+    parts["treatment"] = EffectPrior.of(
+        prior.features, prior.barred, design.sd, design.num_parts(counts=False)
+    )
+    some = replace(
+        training,
+        codes=np.ascontiguousarray(training.codes[:, rows]),
+        y=training.y[rows],
+        weights=None if training.weights is None else training.weights[rows],
+        by_role={**training.by_role, ROLE: own.places(lags)},
+        parts=parts,
+    )
+    some = replace(some, by_role={role: values[rows] for role, values in some.by_role.items()})
+    index = coded.groups
+    of_header = Groupings.of(
+        header.schema.groups, index[:, rows], 1.0, reference_rows(len(rows)), groups.slopes
+    )
+    of_header = replace(of_header, scales=groups.scales)
+    moved = replace(
+        problem,
+        training=some,
+        reference_values=None if coded.values is None else coded.values[:, reference],
+        reference_outcomes={},
+        parts={**problem.parts, "treatment": design, PANEL: own, "groups": of_header},
+    )
+    return run(moved, progress=progress)
+
+
+def _problem_of(posterior: Posterior) -> PreparedFit:
+    """Return the rows of a fit; raise SettingsError for a posterior that was loaded."""
+    problem = None if posterior.origin is None else posterior.origin.problem
+    check("placebo", posterior.law)
+    if problem is None or "treatment" not in problem.parts:
+        raise SettingsError(
+            "a loaded posterior has no training rows: fit it again", field=None, code="unavailable"
+        )
+    return problem
 
 
 def drawn_arms(columns: EffectColumns, codes: Codes, own: Floats, rng: np.random.Generator) -> Floats:

@@ -22,7 +22,11 @@ OF_STUDIES = ("calibrate", "holdout", "new_rows", "subgroups")
 _DICE = np.random.default_rng(6)
 _A, _B = _DICE.uniform(size=(2, ROWS)).round(3)
 _COUNTS = 1 + _DICE.poisson(2, ROWS)
-TABLE = {"a": _A.tolist(), "b": _B.tolist(), "site": ["nsw"[i % 3] for i in range(ROWS)]}
+TABLE = {
+    "a": _A.tolist(), "b": _B.tolist(), "site": ["nsw"[i % 3] for i in range(ROWS)],
+    "ward": [f"w{i % 12}" for i in range(ROWS)], "year": [2001 + i // 12 for i in range(ROWS)],
+    "began": [2003 if i % 12 < 5 else 2004 if i % 12 < 10 else None for i in range(ROWS)],
+}  # fmt: skip
 OUTCOMES: dict[str, list[Any]] = {  # by the kind of a family's outcomes
     "numbers": (1 + _A + _DICE.uniform(size=ROWS)).round(3).tolist(),
     "two": (_DICE.uniform(size=ROWS) < 0.5).tolist(),
@@ -56,6 +60,9 @@ PARTS: dict[str, dict[str, Any]] = {
     "groups": {"groups": ("site",)},
     "slopes by group": {"groups": ("site",), "slopes": ("a",)},
     "slopes": {"slopes": ("b",)},
+    "a panel": {"adoption": "began", "period": "year", "groups": ("ward",)},
+    "adoption": {"adoption": "began"},
+    "period": {"period": "year"},
     "levels": {"levels": ["1", "2", "3", "4"]},
     "a line": {"linear": True},
     "monotone features": {"monotone": {"a": "increasing"}},

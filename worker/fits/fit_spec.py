@@ -75,9 +75,9 @@ class Spec:
 
     @property
     def groups(self) -> list[str]:
-        """Columns of groups."""
-        groups: list[str] = self.features.get("groups", [])
-        return groups
+        """Columns of groups, with those of the cohorts of a panel."""
+        adoption = self.features.get("adoption")
+        return [*([] if adoption is None else [adoption]), *self.features.get("groups", [])]
 
     @property
     def new_rows(self) -> NewRows:

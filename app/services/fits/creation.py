@@ -289,7 +289,7 @@ def _resemblances(engine: Engine, request: FitRequest, planned: PlannedModel) ->
         has_classes=FAMILIES[planned.settings.family].has_classes,
         features=planned.choice.kinds,
         taken=[request.target, *request.others, *request.roles.values()],
-        groups=request.data.get("groups") or (),
+        groups=[name for name in [request.data.get("adoption"), *(request.data.get("groups") or ())] if name],
         new_rows=NewRows.read(request.new_rows),
     )
     return [filled(ResemblanceView, each) for each in found]

@@ -79,7 +79,7 @@ def check_columns(dataset: Dataset, request: FitRequest) -> list[str]:
         new_rows = NewRows.read(request.new_rows, known)
         subgroups = Subgroups.read(request.subgroups, known)
     grouping = [*new_rows.columns, *subgroups.columns, *(_lacking(dataset) if subgroups.missing else ())]
-    read = [*(request.data.get("slopes") or ()), request.data.get("propensity")]
+    read = [*(request.data.get("slopes") or ()), request.data.get("propensity"), request.data.get("period")]
     return [*request.reserved, *(name for name in read if name in known), *grouping]
 
 

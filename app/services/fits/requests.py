@@ -53,7 +53,9 @@ class FitRequest:
     @property
     def reserved(self) -> list[str]:
         """Columns that are no features, the target first."""
-        return [self.target, *self.others, *self.roles.values(), *(self.data.get("groups") or ())]
+        beside = [*self.roles.values(), *(self.data.get("groups") or ())]
+        adoption = self.data.get("adoption")
+        return [self.target, *self.others, *beside, *([] if adoption is None else [adoption])]
 
 
 def subgroups_in(text: str) -> list[Any]:

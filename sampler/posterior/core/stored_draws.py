@@ -176,6 +176,8 @@ class StoredDraws:
         are read elsewhere.
         """
         header = self.header
+        if header.panel is not None:
+            X = header.panel.of_rows(read_rows(X))
         if subgroups is None:
             subgroups = header.subgroups
         by = columns_of(subgroups)

@@ -388,7 +388,8 @@ def _groups_by_values(column: RawColumn, cuts: Sequence[float] | None) -> dict[s
                 field="by",
                 code="too_large",
             )
-        in_order = sorted(range(len(levels)), key=levels.__getitem__)
+        known = {name: place for place, name in enumerate(column.levels)}
+        in_order = sorted(range(len(levels)), key=lambda k: (known.get(levels[k], len(known)), levels[k]))
         return _with_missing({levels[k]: index == k for k in in_order}, index < 0)
     present = numbers[~np.isnan(numbers)]
     if cuts is None:

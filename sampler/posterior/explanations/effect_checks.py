@@ -82,7 +82,7 @@ def unsupported_rows(
             np.any([far, *(_sds(law, coded, d, chosen) > support.most[0] for d in compared.pair)], axis=0)
         )
     most = np.array(support.most)[treated.astype(np.int64)]
-    for arm in compared.pair:
+    for arm in compared.pair[1:] if compared.lags else compared.pair:  # a lag is the row's own
         far |= support.beyond(codes, int(arm), header.schema)
         far |= (treated != arm) & (_sds(law, coded, arm, chosen) > most)
     return far

@@ -13,6 +13,7 @@ from sampler.array_types import Bools, Floats
 from sampler.data.encode import Coded
 from sampler.data.table import RawColumn
 from sampler.data.treatment.design import ROLE, TWO
+from sampler.data.treatment.panel import PANEL
 from sampler.errors import DataError, SettingsError
 from sampler.posterior.assessment.diagnostics import evenly_spaced
 from sampler.posterior.core.intervals import Request, equal_tailed
@@ -27,6 +28,7 @@ from sampler.posterior.explanations.effect_checks import (
 )
 from sampler.posterior.explanations.effect_measures import Measure, as_ratios
 from sampler.posterior.explanations.effect_tree import divide
+from sampler.posterior.explanations.panels import columns_by, serial_warnings
 from sampler.posterior.laws.law import Law
 from sampler.posterior.parts.compared_treatments import Compared
 from sampler.posterior.predicting import few_note
@@ -72,7 +74,12 @@ class EffectsRequest:
                 field="of",
                 code="not_applicable",
             )
-        compared = Compared.of(design, *arms)
+        compared = Compared.of(design, *arms, law.draws.header.panel)
+        if compared.lags:
+            if of == "untreated":
+                detail = "of untreated: a lag is of rows that have adopted: leave it out, or name two arms"
+                raise SettingsError(detail, field="of", code="not_applicable")
+            of, by = "treated", "lag" if by is None else by
         return cls(of, by, Request.check_level(level), compared, Measure.of(law, compared, *measure))
 
 
@@ -119,10 +126,9 @@ def treatment_effects(
         labels = None if labels is None else labels[rows]
         coded = coded.part(rows)
     known = coded.by_role.get(ROLE)
-    treated, others = (
-        np.zeros(coded.num_rows, bool) if known is None or compared.dose else known == arm
-        for arm in compared.pair
-    )
+    treated, others = np.zeros((2, coded.num_rows), bool)
+    if known is not None and compared.dose is None:
+        treated, others = compared.are_first(known), known == compared.pair[1]
     unsupported: Bools | None = np.zeros(coded.num_rows, bool)
     parts = {ALL: np.ones(coded.num_rows, bool)}
     if known is not None:
@@ -130,7 +136,11 @@ def treatment_effects(
         parts |= {} if unsupported is None else {"supported": ~unsupported}
         if request.of == "all":
             parts |= {"treated": treated, "untreated": others}
-    groups = {} if request.by is None else groups_of(header, sent, request.by, beside)
+    groups = (
+        {}
+        if request.by is None
+        else groups_of(header, sent, request.by, {**columns_by(header, sent), **beside})
+    )
     groups = {name: own[rows] for name, own in groups.items()}
     positive = np.empty(coded.num_rows)
 
@@ -169,11 +179,13 @@ def treatment_effects(
         difference=_in_words(law, header.roles[ROLE], request),
         arm=compared.names[0],
         against=compared.names[1],
-        arms={} if len(header.arms) == len(TWO) else _of_each_arm(law, coded, request, chosen),
+        arms={}
+        if len(header.arms) == len(TWO) or compared.lags
+        else _of_each_arm(law, coded, request, chosen),
         dose=_dose(compared, law, averages.draws(ALL), request.level),
         holds=what_must_hold(
             header.schema.target.name,
-            str(header.settings.get("assignment", "observed")),
+            str(header.settings.get("assignment", "observed")) if header.panel is None else PANEL,
             compared.dose is not None,
             header.roles[ROLE] if "event" in header.roles else None,
         ),
@@ -197,7 +209,7 @@ def treatment_effects(
         unsupported=unsupported,
         propensity=propensity,
         level=request.level,
-        warnings=warnings + measure.warnings(law, followed),
+        warnings=warnings + measure.warnings(law, followed) + serial_warnings(header.panel),
         use=EffectsUse.of(averages.by_chain(ALL)[None], of_rows.reshape(len(of_rows), chains, -1)),
         labels=labels,
         measure=measure.name,
@@ -268,12 +280,13 @@ def _balance(law: Law, coded: Coded, request: EffectsRequest) -> list[Balance]:
     header, of_arms, pair = law.draws.header, law.effects.columns.arms(coded.codes), request.compared.pair
     if law.effects.design.dose is not None:
         return balance_of_doses(header, coded, known, None if of_arms is None else of_arms[0])
-    rows = np.flatnonzero((known == pair[0]) | (known == pair[1]))
+    first = request.compared.are_first(known)
+    rows = np.flatnonzero(first | (known == pair[1]))
     own, toward = None, 1.0
     if of_arms is not None:
         own = of_arms[known[rows].astype(np.int64), rows]
         toward = 1.0 if request.of == "all" else of_arms[int(pair[request.of == "untreated"]), rows]
-    return balance_of(header, coded.part(rows), known[rows] == pair[0], own, toward)
+    return balance_of(header, coded.part(rows), first[rows], own, toward)
 
 
 def _outcome_sd(law: Law, measure: Measure) -> float | None:
@@ -338,6 +351,13 @@ def what_must_hold(target: str, assignment: str, dose: bool, censored_by: str | 
             f"{what_must_hold(target, assignment, dose)} Censoring must tell nothing of {target} beyond the "
             f"features and {censored_by}."
         )
+    if assignment == PANEL:
+        return (
+            f"These are effects only if {target} of rows with equal features would have changed alike in "
+            "every cohort without the adoption (parallel trends), nothing changed before it in expectation "
+            "of it, no feature is a consequence of it, and that of one unit doesn't change "
+            f"{target} of another: no data can show that."
+        )
     if assignment == "random":
         return (
             f"These are effects if the treatment was left to chance, and that of one row doesn't change "
@@ -361,7 +381,9 @@ def _counted(coded: Coded, request: EffectsRequest) -> NDArray[np.int64]:
     if of == "all" or treated is None:
         rows = np.arange(coded.num_rows)
     else:
-        rows = np.flatnonzero(treated == request.compared.pair[of == "untreated"])
+        compared = request.compared
+        own = treated == compared.pair[1] if of == "untreated" else compared.are_first(treated)
+        rows = np.flatnonzero(own)
     if not len(rows):
         raise DataError(f"none of the rows are {of}" if coded.num_rows else "there are no rows")
     return rows

@@ -403,14 +403,22 @@ class Law:
         """
         if self.adds_effect:
             return self.shift_of(coded, chosen, compared)
-        first, second = (self.mean_of(coded.with_role(ROLE, arm), chosen) for arm in compared.pair)
+        own, other = (coded if compared.lags else coded.with_role(ROLE, compared.pair[0])), compared.pair[1]
+        first, second = (self.mean_of(rows, chosen) for rows in (own, coded.with_role(ROLE, other)))
         return np.asarray(compared.scale * (first - second))
 
     def shift_of(self, coded: Coded, chosen: NDArray[np.int64], compared: Compared = TREATED) -> Floats:
         """Compute what treatment adds to the sum of trees, as `effect_of`: of times, to their logarithms."""
         assert self.effects is not None
-        of_trees = self.effects.effect_of(self.ensemble, coded, chosen, compared.pair)
-        return np.asarray(compared.scale * self.step * of_trees)
+        if not compared.lags:
+            of_trees = self.effects.effect_of(self.ensemble, coded, chosen, compared.pair)
+            return np.asarray(compared.scale * self.step * of_trees)
+        treated, found = coded.by_role[ROLE], np.zeros((len(chosen), coded.num_rows))
+        for arm in np.unique(treated[treated > 0]):
+            own = np.flatnonzero(treated == arm)
+            pair = float(arm), compared.pair[1]
+            found[:, own] = self.effects.effect_of(self.ensemble, coded.part(own), chosen, pair)
+        return np.asarray(self.step * found)
 
     def judged_effects(self, num_draws: int | None = None) -> list[EffectsUse]:
         """Judge the effects of a treatment by their draws at the reference rows; empty without a treatment.

@@ -6,9 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from sampler.array_types import Bools, Floats
 from sampler.data.scalars import as_text, number_to_text
 from sampler.data.treatment.design import TWO, EffectDesign
 from sampler.data.treatment.dose import Dose
+from sampler.data.treatment.panel import NONE, Panel
 from sampler.errors import SettingsError
 
 
@@ -26,6 +30,8 @@ class Compared:
         Scale of a dose; None of arms.
     by_unit
         Whether the difference between two doses is divided by their distance.
+    lags
+        Whether each row's own arm, a lag in a panel, is compared with the second one.
 
     """
 
@@ -33,10 +39,13 @@ class Compared:
     names: tuple[str, str] = (TWO[1], TWO[0])
     dose: Dose | None = None
     by_unit: bool = False
+    lags: bool = False
 
     @classmethod
-    def of(cls, design: EffectDesign | None, arm: Any, against: Any) -> Compared:
+    def of(cls, design: EffectDesign | None, arm: Any, against: Any, panel: Panel | None = None) -> Compared:
         """Choose what is compared: by default the second arm beside the first, or a unit of a dose.
+
+        In a panel it is each row's lag beside none.
 
         The effect of a unit is that between the quartiles of the doses, divided by their distance.
 
@@ -49,6 +58,8 @@ class Compared:
         if design is not None and design.dose is not None:
             return cls._of_doses(design.dose, arm, against)
         names = () if design is None else design.arms
+        if panel is not None and arm is None and against is None:
+            return cls((1, 0), ("adopted", NONE), lags=True)
         arm, against = (
             as_text(float(each)) if isinstance(each, int | float) else each for each in (arm, against)
         )
@@ -89,6 +100,12 @@ class Compared:
             raise SettingsError("arm and against must be two doses", field="arm", code="contradiction")
         return cls(pair, (number_to_text(pair[0], 6), number_to_text(pair[1], 6)), dose, by_unit)
 
+    def are_first(self, treated: Floats) -> Bools:
+        """Mark rows [n] in the first arm, or at any lag; none of a dose."""
+        if self.dose is not None:
+            return np.zeros(len(treated), bool)
+        return np.asarray(treated > 0 if self.lags else treated == self.pair[0])
+
     @property
     def scale(self) -> float:
         """Factor of the difference between the two: 1, or for the effect of a unit that of their distance."""
@@ -102,6 +119,8 @@ class Compared:
     def in_words(self, figure: str, treatment: str) -> str:
         """Say what is subtracted from what, where the outcome's figure is of that name."""
         first, second = self.names
+        if self.lags:
+            return f"{figure} at the {treatment}, minus {figure} without"
         if self.by_unit:
             return f"{figure} per unit of {treatment} (as it differs from {second} to {first})"
         return f"{figure} where {treatment} = {first}, minus {figure} where {treatment} = {second}"

@@ -87,6 +87,8 @@ class Slopes(LawPart):
         """The largest possible linear part of a draw, in size: rows are held within the training range."""
         ends = np.array([self.terms.low, self.terms.high])
         reach = np.abs((ends - self.terms.mean) / self.terms.scale).max(axis=0)
+        for k, other in enumerate(self.terms.times):
+            reach[k] *= reach[other] if other >= 0 else 1.0
         return float((np.abs(self.values) @ reach).max())
 
     def add_to(self, f: Floats, coded: Coded, chosen: NDArray[np.int64]) -> None:
@@ -115,16 +117,21 @@ class Slopes(LawPart):
         of_class: str | None = None,
     ) -> list[Slope]:
         """Summarise the slopes on the columns' own scale; `scale` says in words what f is."""
-        slopes = self.values[chosen] / np.array(self.terms.scale)
+        scales, times = np.array(self.terms.scale), self.terms.times
+        scales *= [scales[k] if k >= 0 else 1.0 for k in times] if times else 1.0
+        slopes = self.values[chosen] / scales
         tails = (1 - level) / 2, (1 + level) / 2
         lower, upper = np.quantile(slopes, tails, axis=0)
         terms = []
         for k, (position, missing) in enumerate(zip(self.terms.column, self.terms.missing, strict=True)):
             column, name = schema.coded[position]
+            feature = schema.columns[column].name
+            if times and times[k] >= 0:
+                feature += f" times {schema.columns[schema.coded[self.terms.column[times[k]]][0]].name}"
             terms.append(
                 Slope(
                     of_class=of_class,
-                    feature=schema.columns[column].name,
+                    feature=feature,
                     level=name,
                     missing=missing,
                     mean=float(slopes[:, k].mean()),

@@ -38,6 +38,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "propensity": {"treatment": "treated", "propensity": "share"},
     "groups": {"groups": "site"},
     "two-groups": {"groups": ["site", "ward"]},
+    "panel": {"adoption": "began", "period": "year", "groups": "ward"},
     "slopes": {"groups": "site", "slopes": "last"},
     "linear": {"linear": True},
     "monotone": {"monotone": {"last": "increasing"}},
@@ -81,7 +82,12 @@ KINDS = (
     *("gaussian+treatment", "gaussian+treatment+weights+linear", "gaussian+arms", "gaussian+dose"),
     *("gaussian+ps-bart", "gaussian+plain", "gaussian+plain-arms", "gaussian+random", "gaussian+propensity"),
     *("gaussian+ps-bart-dose", "gaussian+treatment+log", "gaussian+treatment+forest"),
-    *("gaussian+treatment+groups", "gaussian+treatment+calibrated"),
+    *(
+        "gaussian+panel",
+        "gaussian+panel+linear",
+        "gaussian+treatment+groups",
+        "gaussian+treatment+calibrated",
+    ),
     *("hurdle", "hurdle+t-forest+linear", "hurdle+log", "hurdle+mixture"),
     *("probit", "probit+offset", "probit+groups", "probit+monotone", "probit+calibrated"),
     *("probit+treatment+offset", "probit+arms", "probit+dose+groups", "probit+plain"),
@@ -114,6 +120,8 @@ def columns() -> dict[str, np.ndarray]:
         "first": first, "kind": np.where(np.arange(ROWS) == 8, None, kind), "last": last, "share": share,
         "site": np.array([f"s{row % 4}" for row in range(ROWS)], object),
         "ward": np.array([f"w{row % 12}" for row in range(ROWS)], object),
+        "year": 2001.0 + np.arange(ROWS) // 12,
+        "began": np.array([2003.0] * 5 + [2004.0] * 5 + [np.nan] * 2)[np.arange(ROWS) % 12],
         "precision": rng.uniform(0.5, 2, ROWS).round(2), "days": days,
         "known": rng.normal(size=ROWS).round(3), "seen": np.arange(ROWS) % 3 > 0,
         "treated": treated, "arm": np.array([f"arm {row}" for row in rng.choice(3, ROWS)], object),
@@ -164,7 +172,9 @@ class Kind:
         self.weights = None if weights is None else every[weights]
         features = ["first", "kind", "last", *(["share"] if "propensity" in self.arguments else [])]
         self.arguments |= {role: every[column] for role, column in roles.items()}
+        features += ["year"] if "period" in self.arguments else []
         beside = [*np.atleast_1d(self.arguments.get("groups", [])).tolist()]
+        beside += ["began"] if "adoption" in self.arguments else []
         if "calibrated-groups" in self.parts:
             beside.append("ward")
         self.trained_on = {column: every[column] for column in dict.fromkeys([*features, *beside])}

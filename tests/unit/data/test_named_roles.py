@@ -26,6 +26,9 @@ TABLE = pd.DataFrame(
         "shift": RNG.normal(size=N),
         "known": RNG.uniform(0.3, 0.7, N),
         "school": RNG.choice(list("uvwx"), N),
+        "plant": [f"p{row // 8}" for row in range(N)],
+        "year": np.arange(N) % 8,
+        "began": np.array([3.0, 3.0, 4.0, 4.0, *[np.nan] * 6])[np.arange(N) // 8],
     }
 )
 Y = pd.Series(np.round(np.exp(1.5 + 0.3 * A)) + 1, name="y")
@@ -40,6 +43,8 @@ ROLES = {
     "treatment": ("given", {}),
     "propensity": ("known", {"treatment": "given"}),
     "groups": ("school", {}),
+    "adoption": ("began", {"period": "year", "groups": "plant"}),
+    "period": ("year", {"adoption": "began", "groups": "plant"}),
     "slopes": ("b", {"groups": "school"}),
     "event": ("seen", {}),
     "lower": ("low", CENSORED),
