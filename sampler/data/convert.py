@@ -13,7 +13,8 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from sampler.data.columns import is_number
+from sampler.data.columns import is_number, spells_dates
+from sampler.data.periods import read_periods
 from sampler.data.scalars import (
     BEYOND,
     as_float,
@@ -109,6 +110,14 @@ def _is_unusable(cell: Any) -> bool:
     if isinstance(cell, int) and cell.bit_length() > MAX_BITS:
         return True
     return cell is not None and type_of_cell(cell) == "other"
+
+
+def read_as_dates(column: RawColumn) -> RawColumn:
+    """Return a column of text that spells dates or periods of one form as dates, any other as it is."""
+    if spells_dates(column):
+        return RawColumn(column.name, "date", to_floats(column, "date", [], read_text=True))
+    found = read_periods(column.cells or ()) if column.type == "text" else None
+    return column if found is None else RawColumn(column.name, "date", found[0])
 
 
 def to_floats(

@@ -46,11 +46,11 @@ def read_periods(cells: Sequence[str | None]) -> tuple[Floats, str] | None:
         None where no form fits all.
 
     """
-    present = [cell for cell in cells if cell is not None]
+    present = {cell for cell in cells if cell is not None}
     for form in FORMS:
         if present and all(_pattern(form).fullmatch(cell) for cell in present):
             try:
-                known = {cell: _day(cell, form) for cell in {*present}}
+                known = {cell: _day(cell, form) for cell in present}
             except ValueError:  # no such day or week
                 continue
             return np.array([np.nan if cell is None else known[cell] for cell in cells]), form

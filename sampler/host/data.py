@@ -17,6 +17,7 @@ from sampler.data.columns import (
 from sampler.data.convert import PLAIN, level_meant, to_floats, to_labels
 from sampler.data.cut_points import check_cuts
 from sampler.data.encode import Coded
+from sampler.data.periods import read_periods
 from sampler.data.repeated_columns import find_copies
 from sampler.data.row_flags import NAMES as FLAG_NAMES
 from sampler.data.row_flags import UNSEEN_LEVEL, Flag, unseen_in_words
@@ -117,6 +118,7 @@ __all__ = [
     "read_censored",
     "read_column",
     "read_outcomes",
+    "read_periods",
     "read_weights",
     "refuse_censoring",
     "repeated_rows",

@@ -260,8 +260,7 @@ def _counted_once(rows: SplitRows, weeks: int | None) -> NDArray[np.int64] | Non
         return None
     if plan.new_rows.groups is not None:
         return plan.unit.astype(np.int64)
-    later = plan.new_rows.later
-    if not weeks or plan.time is None or later is None or rows.held.table.column(later).type != "date":
+    if not weeks or plan.time is None or not plan.is_date:
         return None
     days = 7 * weeks
     while True:

@@ -197,9 +197,9 @@ def split(spec: Spec, rows: Rows) -> SplitRows:
     plan = plan_of(spec, rows)
     train, test = plan.holdout(spec.settings["holdout"])
     held = test[used[test]]
-    later = plan.new_rows.later
-    judged_by = plan.judged_by(held, is_date=later is not None and rows.table.column(later).type == "date")
-    return SplitRows(rows.take(train[used[train]]), rows.take(held), held, plan.take(held), judged_by)
+    return SplitRows(
+        rows.take(train[used[train]]), rows.take(held), held, plan.take(held), plan.judged_by(held)
+    )
 
 
 def _used(spec: Spec, rows: Rows) -> NDArray[np.bool_]:

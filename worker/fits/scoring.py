@@ -69,7 +69,7 @@ def score(
         base = _of_numbers(posterior, training, held)
     facts: Json = {"note": UNSEEN}
     if plan is not None and plan.time is not None:
-        facts["weeks_once"] = _weeks_once(posterior, held, rows, plan, beat)
+        facts["weeks_once"] = _weeks_once(posterior, rows, plan, beat)
     return {name: scores[name] for name in first} | base | scores | facts
 
 
@@ -114,14 +114,10 @@ def joint_scores(several: Any, held: Rows, beat: Callable[[], None]) -> Json:
     return {name: value for name, value in scores.items() if name != "outcomes"}
 
 
-def _weeks_once(
-    posterior: Posterior, held: Rows, rows: LabelledRows, plan: SplitPlan, beat: Callable[[], None]
-) -> int:
+def _weeks_once(posterior: Posterior, rows: LabelledRows, plan: SplitPlan, beat: Callable[[], None]) -> int:
     """Choose how many weeks of later outcomes count once, by the held-out rows' time; the most if unknown."""
-    later = plan.new_rows.later
-    assert later is not None
     assert plan.time is not None
-    if rows.coded.limits is not None or held.table.column(later).type != "date":
+    if rows.coded.limits is not None or not plan.is_date:
         return SPANS[-1]
     kept = kept_rows(len(rows.y))
     return span_of_weeks(plan.time[kept], conformity(posterior.law, rows.part(kept), beat))

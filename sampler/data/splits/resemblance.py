@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc, ndtr, ndtri
 
 from sampler.array_types import Floats
-from sampler.data.columns import spells_dates
-from sampler.data.convert import to_floats, to_labels
+from sampler.data.convert import read_as_dates, to_labels
 from sampler.data.splits.calendar_parts import tells_calendar
 from sampler.data.table import RawColumn, Table
 from sampler.definitions.new_rows import LIKE_TRAINING, NewRows
@@ -125,7 +124,7 @@ def find_resemblances(
     if len(rows) < FEWEST_ROWS or np.ptp(outcome[rows]) == 0:
         return []
     table = table.part(rows)
-    columns = [_dated(table.column(name)) for name in table.names if name not in taken]
+    columns = [read_as_dates(table.column(name)) for name in table.names if name not in taken]
     usable = [each for each in columns if each.type != "other"]
     regression = _Regression(
         [each for each in usable if each.name in features], _normal_scores(outcome[rows])
@@ -273,14 +272,6 @@ def _levels(column: RawColumn) -> tuple[NDArray[np.intp], int]:
     problems: list[object] = []
     labels = to_labels(column, problems)  # type: ignore[arg-type]
     return (labels.index, 0 if problems else len(labels.names))
-
-
-def _dated(column: RawColumn) -> RawColumn:
-    """Read text that spells dates as such."""
-    if not spells_dates(column):
-        return column
-    days = to_floats(column, "date", [], read_text=True)
-    return RawColumn(column.name, "date", days)
 
 
 def _is_whole(column: RawColumn) -> bool:

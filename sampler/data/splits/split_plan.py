@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from sampler.array_types import Longs
 from sampler.data.columns import sort_levels
-from sampler.data.convert import NAMED_CELLS, to_labels
+from sampler.data.convert import NAMED_CELLS, read_as_dates, to_labels
 from sampler.data.groupings import group_names
+from sampler.data.periods import EXAMPLES
 from sampler.data.rows import Rows
 from sampler.data.scalars import GAP, counted, days_to_text, number_to_text
 from sampler.data.splits.holdout import holdout_rows, random_words
@@ -55,7 +56,9 @@ class SplitPlan:
         int32 [n], the group of each row, numbered in the order of the levels; where new rows aren't of other
         groups, exact copies of a row have one number (`sampler.data.splits.copies`), others their own.
     time
-        float64 [n], or None without `later`.
+        float64 [n], of dates and periods in days since 1970, or None without `later`.
+    is_date
+        Whether the time is one of dates or periods.
 
     """
 
@@ -64,6 +67,7 @@ class SplitPlan:
     seed: int
     unit: NDArray[np.int32]
     time: NDArray[np.float64] | None = None
+    is_date: bool = False
 
     @classmethod
     def of(
@@ -112,8 +116,8 @@ class SplitPlan:
                     field="new_rows.groups",
                     code="out_of_range",
                 )
-        time = None if new_rows.later is None else _times(column(new_rows.later))
-        return cls(new_rows, num_rows, seed, unit, time)
+        time, is_date = (None, False) if new_rows.later is None else _times(column(new_rows.later))
+        return cls(new_rows, num_rows, seed, unit, time, is_date)
 
     @property
     def num_units(self) -> int:
@@ -124,7 +128,7 @@ class SplitPlan:
         """Plan for some of the rows alone."""
         unit = np.unique(self.unit[rows], return_inverse=True)[1].astype(np.int32)
         time = None if self.time is None else self.time[rows]
-        return SplitPlan(self.new_rows, len(rows), self.seed, unit, time)
+        return replace(self, num_rows=len(rows), unit=unit, time=time)
 
     def holdout(self, fraction: float | None) -> Split:
         """Choose the rows held out.
@@ -157,8 +161,8 @@ class SplitPlan:
             )
         return Split(np.flatnonzero(train), np.flatnonzero(test_mask))
 
-    def judged_by(self, test: Longs, *, is_date: bool = False) -> str:
-        """Say by which rows a fit is judged, and for which new rows that tells; `is_date` of the time."""
+    def judged_by(self, test: Longs) -> str:
+        """Say by which rows a fit is judged, and for which new rows that tells."""
         rows, column, later = counted(len(test), "row"), self.new_rows.groups, self.new_rows.later
         seen, told = f"{rows} held out at random", "new rows like these"
         if column is not None:
@@ -167,16 +171,17 @@ class SplitPlan:
         if self.time is None or not len(test):
             return f"Judged by {seen}: for {told}."
         first, last = self.time[test].min(), self.time[test].max()
-        ends = [days_to_text(end) if is_date else number_to_text(end) for end in (first, last)]
+        ends = [days_to_text(end) if self.is_date else number_to_text(end) for end in (first, last)]
         declared = self.new_rows.horizon
         reach = number_to_text(
             float(declared if declared and self._reaches(first, declared) else last - first)
         )
         if column is None:
             seen, told = f"the newest {rows}", "rows"
+        unit = "days" if self.is_date else f"of {later}"
         return (
             f"Judged by {seen}, {' to '.join(ends)}, of a fit to those before: for {told} up to {reach} "
-            f"{'days' if is_date else f'of {later}'} later, if change goes on as it did. The model has not "
+            f"{unit} later, if change goes on as it did. The model has not "
             "learnt from these rows: fit again without a hold-out before use."
         )
 
@@ -345,11 +350,13 @@ def _units(column: RawColumn) -> NDArray[np.int32]:
     return np.array([place[name] for name in labels.names], np.int32)[labels.index]
 
 
-def _times(column: RawColumn) -> NDArray[np.float64]:
+def _times(column: RawColumn) -> tuple[NDArray[np.float64], bool]:
+    """Read the time of each row, and tell whether times are dates or periods; raise DataError."""
     problems: list[DataProblem] = []
+    column = read_as_dates(column)
     if column.type not in ("date", "number") or column.numbers is None:
-        problems.append(DataProblem(column.name, None, "new_rows.later takes a column of dates or numbers"))
-        raise DataError(problems)
+        what = "new_rows.later takes a column of dates or numbers, or of periods of one form such as"
+        raise DataError([DataProblem(column.name, None, f"{what} {EXAMPLES}")])
     _refuse_missing(column.name, ~np.isfinite(column.numbers), "time", problems)
     if column.type == "number" and (form := _written_as(column.numbers)):
         first, last = (
@@ -360,7 +367,7 @@ def _times(column: RawColumn) -> NDArray[np.float64]:
             "from one month or year to the next: write dates (2026-01-31)"
         )
         raise DataError([DataProblem(column.name, None, detail)])
-    return column.numbers
+    return column.numbers, column.type == "date"
 
 
 def _written_as(times: NDArray[np.float64]) -> str:

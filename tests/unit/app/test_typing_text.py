@@ -319,6 +319,8 @@ NUMBERED = {
     "1706659200": ("x", "seconds since 1970", datetime.fromisoformat("2024-01-31")),
     "1706659200000": ("x", "milliseconds since 1970", datetime.fromisoformat("2024-01-31")),
     "2024-W05": ("x", "a week", datetime.fromisoformat("2024-01-29")),
+    "2014 Q3": ("x", "a quarter", datetime.fromisoformat("2014-07-01")),
+    "May 2024": ("x", "a month", datetime.fromisoformat("2024-05-01")),
     "45322": ("date", "a day number of a spreadsheet", datetime.fromisoformat("2024-01-31")),
 }
 

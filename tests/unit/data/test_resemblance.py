@@ -141,6 +141,9 @@ def test_days_that_resemble_their_neighbours_are_named():
     (one,) = found(X, y)
     assert (one.kind, one.column) == ("later", "date")
     assert 'new_rows={"later": "date"}' in one.text
+    days = X.date - X.date.min()
+    X["date"] = [f"{1900 + each // 4} Q{1 + each % 4}" for each in days.dt.days]
+    assert [(each.kind, each.column) for each in found(X, y)] == [("later", "date")]
 
 
 def test_sorted_tables_are_no_series():

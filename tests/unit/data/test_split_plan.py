@@ -190,18 +190,23 @@ def test_the_rows_that_judge_are_said_in_words():
     """The sentence says how many groups or which times judge, and for which new rows that tells."""
     day = np.arange(200.0) + 19_000
     subject = np.repeat([f"s{i}" for i in range(40)], 5)
-    columns = {"day": day, "subject": subject}
+    date = day.astype("datetime64[D]")
+    quarter = [f"Q{1 + each % 4} {1970 + each // 4}" for each in range(200)]
+    columns = {"day": day, "date": date, "quarter": quarter, "subject": subject}
 
-    def words(declared, fraction=0.2, **more):
+    def words(declared, fraction=0.2):
         new_rows = NewRows.read(declared, columns)
         plan = SplitPlan.of(new_rows, lambda name: read_column(columns[name], name), 200, 0)
-        return plan.judged_by(plan.holdout(fraction).test, **more)
+        return plan.judged_by(plan.holdout(fraction).test)
 
     assert words("like_these") == "Judged by 40 rows held out at random: for new rows like these."
     assert words({"groups": "subject"}) == (
         "Judged by 8 of 40 values of subject (40 rows) that the fit did not see: for rows of new values."
     )
-    later = words({"later": "day", "horizon": 28}, is_date=True)
+    later = words({"later": "date", "horizon": 28})
     assert later.startswith("Judged by the newest 40 rows, 2022-06-")
     assert "for rows up to 28 days later, if change goes on as it did" in later
     assert "of day later" in words({"later": "day"})
+    assert "40 rows, 2010-01-01 to 2019-10-01" in words(
+        {"later": "quarter"}
+    )  # though "Q1 .." is before "Q2 .."

@@ -6,13 +6,13 @@ digits. Times are read to the microsecond, a month ("2026-01") as its first day.
 """
 
 import re
-from datetime import date
 from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.services.readers.values.scalars import all_match, quote_cell
+from sampler.host.data import read_periods
 
 Order = Literal["day-first", "month-first"]
 YEARS = (-62_135_596_800, 253_402_300_800)  # seconds since 1970 at the beginning of the years 1 and 10000
@@ -66,34 +66,46 @@ _NUMBERED = {
     "a day as yyyymmdd": r"^(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$",
     "seconds since 1970": r"^1\d{9}$",
     "milliseconds since 1970": r"^1\d{12}$",
-    "a week, as its Monday": r"^\d{4}-?W(0[1-9]|[1-4]\d|5[0-3])$",
     "a day number of a spreadsheet": r"^[2-6]\d{4}(\.\d+)?$",
 }
 _FIRST_DAY = 25_569  # number in spreadsheets of the first day of 1970
 
 
 def form_of_numbers(text: pa.ChunkedArray) -> str | None:
-    """Name the form in which all cells may be times, written as numbers or weeks; None without one."""
+    """Name the form in which all cells may be times, written as numbers; None without one."""
     present = text.drop_null()
     if not len(present):
         return None
     return next((form for form, pattern in _NUMBERED.items() if all_match(present, pattern)), None)
 
 
+def form_of_periods(text: pa.ChunkedArray) -> str | None:
+    """Name what cells such as "2014 Q1" or "2024-W05" all may be; None for other cells."""
+    present = text.drop_null()
+    if not len(present) or read_periods([present[0].as_py()]) is None:  # most columns, at once
+        return None
+    found = read_periods(present.to_pylist())
+    if found is None:
+        return None
+    if "{w" in found[1]:
+        return "a week, as its Monday"
+    return f"a {'quarter' if '{q}' in found[1] else 'month'}, as its first day"
+
+
+def from_periods(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Parse periods, such as quarters, months or weeks, as their first days; None for other cells."""
+    found = None if form_of_periods(text) is None else read_periods(text.to_pylist())
+    if found is None:
+        return None
+    days = pa.array(found[0], pa.float64(), from_pandas=True)
+    return pa.chunked_array([pc.cast(pc.cast(days, pa.int32()), pa.date32()).cast(pa.timestamp("us"))])
+
+
 def from_numbers(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Parse times that are written as numbers or as weeks ("2024-W05"); None if a cell doesn't parse."""
+    """Parse times that are written as numbers; None if a cell doesn't parse."""
     form, us = form_of_numbers(text), pa.timestamp("us")
     if form is None:
         return None
-    if form.startswith("a week"):
-        plain = pc.replace_substring(text, "-", "")
-        try:
-            days = [
-                cell and date.fromisocalendar(int(cell[:4]), int(cell[5:]), 1) for cell in plain.to_pylist()
-            ]
-        except ValueError:
-            return None
-        return pa.chunked_array([pa.array(days, pa.date32()).cast(us)])
     if form.startswith("a day as"):
         days = pc.strptime(text, "%Y%m%d", "us", error_is_null=True)
         again = pc.equal(pc.strftime(days, "%Y%m%d"), text)  # 20260231 would be a day of March

@@ -312,8 +312,11 @@ class Typing:
                 message += f"are {self.options.dates}: write 2026-01-31, or pass ?dates={order}"
                 self.faults.append(Fault(name, row + 1, message))
             return ordered[order], ""
-        if required and (days := dates.from_numbers(text)) is not None:
-            return days, ""
+        if required:
+            days = dates.from_numbers(text)
+            days = dates.from_periods(text) if days is None else days
+            if days is not None:
+                return days, ""
         if required:
             self.faults += self._no_dates(name, text)
             return text, ""
@@ -365,7 +368,7 @@ def doubt(name: str, text: pa.ChunkedArray) -> str:
     """Return why a column that looks like dates or numbers is text; empty if it doesn't."""
     if note := dates.note(text):
         return note
-    if (form := dates.form_of_numbers(text)) is not None and form.startswith("a week"):
+    if (form := dates.form_of_periods(text)) is not None:
         cell = quote_cell(text.drop_null()[0].as_py())
         return f"{cell} looks like {form}: give it the kind date (?kind={name}:date) to read it so"
     if all_match(text, amounts.TIME):
