@@ -13,6 +13,7 @@ from app.api import (
     audit,
     datasets,
     docs,
+    drift,
     events,
     explanations,
     forecasts,
@@ -35,6 +36,7 @@ from app.services.access import keys, sessions
 from app.services.access.quotas import SharedRoom
 from app.services.access.tokens import tokens_of
 from app.services.doorbell import Bell
+from app.services.drift.traffic import Traffic
 from app.services.fits.event_stream import Feed
 from app.services.health import Readiness, limits
 from app.services.metrics import Scrape
@@ -63,6 +65,7 @@ ROUTERS = (
     predictions.router,
     forecasts.router,
     outcomes.router,
+    drift.router,
     studies.router,
     model_sets.router,
     model_sets.rows_router,
@@ -83,7 +86,10 @@ def create_app(settings: Settings) -> FastAPI:
     # Every place may hold a connection; beside them predictions, keys, streams and metrics ask for moments.
     engine = make_engine(settings.database_url, max_overflow=2 * PLACES + count_cores())
     bell = Bell(settings)
-    predictor = Predictor(engine, settings.cache_bytes, settings.max_predict_rows, settings.max_predict_work)
+    traffic = Traffic(engine, counts=settings.drift_watch)
+    predictor = Predictor(
+        engine, settings.cache_bytes, settings.max_predict_rows, settings.max_predict_work, traffic
+    )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -94,9 +100,11 @@ def create_app(settings: Settings) -> FastAPI:
         app.state.model_files = Gate(2, wait_seconds=30)
         readers.start()
         predictor.start(compile_kernels=not settings.embedded)
+        traffic.start()
         yield
         model_readers.close()
         readers.close()  # here, because a server stopped by a signal runs nothing afterwards
+        traffic.close()
         predictor.close()
         bell.close()
         engine.dispose()

@@ -149,6 +149,12 @@ class Settings(SignInSettings):
         default=512 * MIB, ge=0, description="Bytes of decoded posteriors kept in memory."
     )
 
+    drift_watch: bool = Field(
+        default=True,
+        description="Whether the rows that models predict for are counted by week and compared with their "
+        "training rows (drift); no row is stored.",
+    )
+
     trusted_proxies: str = Field(
         default="",
         description="Addresses or networks of your proxies, separated by commas, such as 10.0.0.0/8: they "

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from app.services.drift.counting import record
 from app.services.predictions.row_reading import RowReading
 from app.store import datasets, draws, models, predictions
 from app.store.engine import session_scope
@@ -23,7 +24,7 @@ from app.store.queue.claims import Claim
 from app.store.queue.units import Directive, Progress
 from app.store.tables import BatchPrediction, Dataset, Json
 from sampler import DataError, Posterior, SamplerError
-from sampler.host.assessment import predict_calibrated, row_diagnostics
+from sampler.host.assessment import DriftRows, predict_calibrated, row_diagnostics
 from sampler.host.data import Coded, Flag
 from sampler.host.data import count_flags as count
 from sampler.host.posteriors import are_finite, posterior_of, prediction_columns, without_infinity
@@ -76,14 +77,20 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
     _beat(watch, 0, table.num_rows)
     coded = _encoded(posterior, partial(reading.from_text, table, as_text), before, subgroups)
     del table
-    parts = _parts(watch, posterior, coded, request, levels)
-    data = predictions.encode(pa.concat_tables(list(parts)))
+    parts = pa.concat_tables(list(_parts(watch, posterior, coded, request, levels)))
+    data = predictions.encode(parts)
     watch.check()
     statistics = {"flags": count(coded.marks, posterior.schema.inputs), "unseen": coded.unseen}
     with session_scope(context.engine) as session:
         # The fencing check comes first: a worker without the lease stores nothing.
         units.finish_part(session, claim, coded.num_rows, statistics)
         predictions.write_block(session, claim.prediction_id, claim.ordinal, coded.num_rows, data)
+    if context.settings.drift_watch:
+        mean = parts.column("mean").combine_chunks()
+        shape = (coded.num_rows, mean.type.list_size) if pa.types.is_fixed_size_list(mean.type) else -1
+        flat = mean.flatten() if isinstance(shape, tuple) else mean
+        of_rows = flat.to_numpy(zero_copy_only=False).reshape(shape)
+        record(context.engine, claim.model_id, [DriftRows.of(posterior.schema, coded, of_rows)])
 
 
 def _run_totals(

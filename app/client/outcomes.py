@@ -68,6 +68,15 @@ class Outcomes(Calls):
         outcomes: Json = self._get(address("models", model, "outcomes"))
         return outcomes
 
+    def drift(self, model: str | Model, *, weeks: int | None = None) -> Json:
+        """Compare the rows that a model predicted for, by week, with its training rows.
+
+        ``verdict`` is "resembles", "too_few", "drifted" or "not_watched", ``text`` says it in a sentence;
+        ``parts`` have the counts of each feature and of the predictions, of the last 13 `weeks` by default.
+        """
+        drift: Json = self._get(address("models", model, "drift"), weeks=weeks)
+        return drift
+
     def recalibrate(self, model: str | Model, *, since: str | None = None) -> Json:
         """Calibrate a model's intervals by its outcomes, from a date's week on; returns what they claim.
 

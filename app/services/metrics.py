@@ -23,6 +23,7 @@ from app.store.engine import session_scope
 from app.store.queue import counters
 from app.store.queue.snapshot import Snapshot, snapshot
 from app.store.tables import CANCELLED, DONE, FAILED, OPEN_STATES, SUCCEEDED, Worker
+from sampler.host.assessment import DRIFT_VERDICTS
 from sampler.host.assessment import WATCH_VERDICTS as VERDICTS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -137,6 +138,11 @@ def _of_queue(snapshot: Snapshot) -> Iterator[Metric]:
     for verdict in VERDICTS:
         watched.add_metric([verdict], snapshot.watches.get(verdict, 0))
     yield watched
+    about = "Models by whether the rows that they predict for resemble their training rows."
+    drift = GaugeMetricFamily("bart_drift_models", about, labels=["verdict"])
+    for judgement in DRIFT_VERDICTS:
+        drift.add_metric([judgement], snapshot.drift.get(judgement, 0))
+    yield drift
     oldest = snapshot.oldest_queued
     age = 0.0 if oldest is None else max(0.0, (utc_now() - oldest).total_seconds())
     about = "Age of the oldest queued unit in seconds; 0 when none is queued."

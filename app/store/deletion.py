@@ -27,6 +27,8 @@ from app.store.tables import (
     Dataset,
     DatasetBlock,
     DrawBlock,
+    DriftWatch,
+    DriftWeek,
     Job,
     KnownOutcome,
     Model,
@@ -55,6 +57,8 @@ _OF_MODEL: Parts = (
     (OutcomeWeek, OutcomeWeek.model_id),
     (OutcomeWatch, OutcomeWatch.model_id),
     (WeeklyTable, WeeklyTable.model_id),
+    (DriftWeek, DriftWeek.model_id),
+    (DriftWatch, DriftWatch.model_id),
     (Unit, Unit.model_id),
 )
 _DELETED: dict[str, Any] = {  # values of a model

@@ -77,6 +77,7 @@ class Base(DeclarativeBase):
         Json: JSON(none_as_null=True),
         list[Json]: JSON(none_as_null=True),
         list[str]: JSON(none_as_null=True),
+        list[list[int]]: JSON(none_as_null=True),
     }
 
 
@@ -400,6 +401,30 @@ class WeeklyTable(Base):
     outside: Mapped[int]  # of these, outside the 90% intervals in force at their time
     made: Mapped[Json]  # the calibration without its scores
     scores: Mapped[bytes] = mapped_column(**_LARGE)  # float64, little-endian
+
+
+class DriftWatch(Base):
+    """The watch on the rows that a model predicts for: whether they resemble its training rows."""
+
+    __tablename__ = "drift_watches"
+
+    model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"), primary_key=True)
+    parts: Mapped[list[Json]]  # features and predictions, with the training rows in each of their cells
+    first_week: Mapped[int | None]  # of the rows that were predicted for; None before any
+    verdict: Mapped[str]
+    alerted_at: Mapped[datetime | None]  # since when the verdict has been an alarm
+    updated_at: Mapped[datetime] = mapped_column(default=utc_now)
+
+
+class DriftWeek(Base):
+    """Number of rows of a week that a model predicted for, in each cell of each part of its watch."""
+
+    __tablename__ = "drift_weeks"
+
+    model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"), primary_key=True)
+    week: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    num_rows: Mapped[int]
+    counts: Mapped[list[list[int]]]
 
 
 class RefitSchedule(Base):

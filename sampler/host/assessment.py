@@ -6,6 +6,20 @@ from sampler.posterior.assessment.conformal import check_columns, conformity, pr
 from sampler.posterior.assessment.density import Density, PredictiveDistribution
 from sampler.posterior.assessment.density import density as density_of_row
 from sampler.posterior.assessment.diagnostics import MAX_POINTS, diagnose, evenly_spaced
+from sampler.posterior.assessment.drift import (
+    DRIFT_VERDICTS,
+    PREDICTED_ROWS,
+    DriftPart,
+    DriftReason,
+    DriftReport,
+    DriftRows,
+    DriftVerdict,
+    count_rows,
+    training_parts,
+    watch_rows,
+)
+from sampler.posterior.assessment.drift import MOST_ROWS as DRIFT_ROWS
+from sampler.posterior.assessment.drift import WEEKS as DRIFT_WEEKS
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.outcome_scores import LEVELS as OUTCOME_LEVELS
 from sampler.posterior.assessment.outcome_scores import OutcomeScores, score_outcomes
@@ -46,9 +60,13 @@ from sampler.posterior.results.scores import Convergence, RowsGrowth
 
 __all__ = [
     "CENTRAL",
+    "DRIFT_ROWS",
+    "DRIFT_VERDICTS",
+    "DRIFT_WEEKS",
     "FEWEST_GROUPS",
     "MAX_POINTS",
     "OUTCOME_LEVELS",
+    "PREDICTED_ROWS",
     "SPANS",
     "WATCH_ALPHA",
     "WATCH_VERDICTS",
@@ -58,6 +76,11 @@ __all__ = [
     "CountedOnce",
     "Density",
     "Diagnosis",
+    "DriftPart",
+    "DriftReason",
+    "DriftReport",
+    "DriftRows",
+    "DriftVerdict",
     "GroupFigures",
     "LabelledRows",
     "Limits",
@@ -83,6 +106,7 @@ __all__ = [
     "check_columns",
     "conformity",
     "convergence",
+    "count_rows",
     "density_of_row",
     "diagnose",
     "evenly_spaced",
@@ -96,6 +120,8 @@ __all__ = [
     "scoring",
     "span_of_weeks",
     "total_of",
+    "training_parts",
     "watch",
+    "watch_rows",
     "week_of",
 ]

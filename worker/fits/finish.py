@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.orm import Session
 
-from app.store import draws, models, studies
+from app.store import draws, drift, models, studies
 from app.store.engine import session_scope
 from app.store.queue import units
 from app.store.queue.claims import Claim
@@ -36,6 +36,7 @@ from worker.fits.draw_blocks import BlockWriter
 from worker.fits.fit_spec import SplitRows, plan_of, read_rows, read_spec, split
 from worker.fits.forecasts import finish_forecaster
 from worker.fits.promotion import decided, stands
+from worker.fits.resemblance import drift_parts
 from worker.fits.scoring import (
     calibrate,
     importance_of,
@@ -89,6 +90,7 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
     header = with_part(cut.header if cut else header, RECALIBRATION, scores.recalibration)
     header = with_part(header, SUPPORT, _support(context, claim, posterior))
     weeks = (scores.holdout or {}).get("weeks_once")
+    watched = _watched(context, model, posterior)
     while True:
         refit = _decide(context, claim, watch, summary.verdict, posterior, weeks)
         watch.check()
@@ -111,6 +113,7 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
                 else units.Calibrated(with_calibration(header, table), table.summary()),
                 refit=json_safe(refit),
             )
+            drift.begin(session, claim.model_id, watched, "too_few")
             if model.settings.get("calibrate") == "folds":
                 _calibrate_by_folds(session, claim.model_id)
             return
@@ -224,6 +227,16 @@ def _support(context: Context, claim: Claim, posterior: Posterior) -> Any:
         rows = read_rows(session, spec)
     training = split(spec, rows).training
     return support_of(posterior.law, LabelledRows.of(posterior.law, training).coded)
+
+
+def _watched(context: Context, model: Model, posterior: Posterior) -> list[Json]:
+    """Count the training rows for the watch on drift; not of models that have one, and of sets."""
+    with session_scope(context.engine, read_only=True) as session:
+        if model.set_id is not None or drift.get(session, model.id) is not None:
+            return []
+        spec = read_spec(session, model.id)
+        training = split(spec, read_rows(session, spec)).training
+    return drift_parts(posterior, spec, training)
 
 
 def _of_outcome(posterior: Posterior, parts: SplitRows, beat: Callable[[], None]) -> tuple[Json, Json]:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Engine
 
+from app.services.drift.traffic import Traffic
 from app.services.errors import (
     ConflictError,
     Fault,
@@ -54,8 +55,16 @@ class NotConvergedError(ConflictError):
 class Predictor(Posteriors):
     """Predictions from cached posteriors; its methods are thread-safe."""
 
-    def __init__(self, engine: Engine, cache_bytes: int, max_rows: int, max_work: float = math.inf) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        cache_bytes: int,
+        max_rows: int,
+        max_work: float = math.inf,
+        traffic: Traffic | None = None,
+    ) -> None:
         super().__init__(engine, cache_bytes)
+        self.traffic = traffic or Traffic(engine, counts=False)
         self.max_rows = max_rows
         self.max_work = max_work
 
@@ -138,6 +147,7 @@ class Predictor(Posteriors):
             coded = posterior.encode(rows)
             answer = self._answer(stored, posterior, coded, options)
         predicted_rows.inc(coded.num_rows)
+        self.traffic.note(stored.id, posterior, coded, answer.prediction.mean)
         answer = replace(answer, notes=notes, kept=kept, read_as=read_as)
         return answer if of_file is None else replace(answer, texts=of_file.texts, written=of_file.written)
 

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from app.store import events
 from app.store.clock import utc_now
 from app.store.errors import ModelGoneError
-from app.store.tables import NOBODY, Json, Model, OutcomeWatch, OutcomeWeek
+from app.store.tables import NOBODY, DriftWatch, Json, Model, OutcomeWatch, OutcomeWeek
 
 Weeks = dict[int, Json]  # sums by week
 WEEKLY_ENDED = "weekly_recalibration_ended"  # the event of a model whose calibration was made anew meanwhile
@@ -36,7 +36,7 @@ def begin(session: Session, model_id: str, week: int, verdict: str) -> OutcomeWa
     return watch
 
 
-def judge(session: Session, watch: OutcomeWatch, verdict: str, *, alarm: bool) -> bool:
+def judge(session: Session, watch: OutcomeWatch | DriftWatch, verdict: str, *, alarm: bool) -> bool:
     """Store a verdict; return whether it is an alarm and wasn't before."""
     begins = alarm and watch.alerted_at is None
     watch.verdict, watch.updated_at = verdict, utc_now()

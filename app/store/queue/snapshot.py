@@ -1,11 +1,13 @@
 """Counts of units, models, watches and workers in the database, for monitoring."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from app.store import drift
 from app.store.clock import db_now
 from app.store.outcomes import watches
 from app.store.tables import NOBODY, QUEUED, Model, Unit, Worker
@@ -18,6 +20,7 @@ class Snapshot:
     units: dict[tuple[str, str], int]  # by kind and state
     models: dict[str, int]  # by state
     watches: dict[str, int]  # on models' intervals, by verdict
+    drift: Mapping[str, int]  # watches on the rows that models predict for, by verdict
     oldest_queued: datetime | None
     now: float  # by the database's clock, like the heartbeats
     workers: list[Worker]
@@ -33,6 +36,7 @@ def snapshot(session: Session) -> Snapshot:
         units={(kind, state): count for kind, state, count in units},
         models={row[0]: row[1] for row in models},
         watches=watches.counts(session),
+        drift=drift.verdicts(session),
         oldest_queued=session.scalar(select(func.min(Unit.created_at)).where(Unit.state == QUEUED)),
         now=session.scalar(select(db_now())) or 0.0,
         workers=list(session.scalars(select(Worker).order_by(Worker.id))),

@@ -55,6 +55,9 @@ EVENTS = {
     "outcomes.alarm": EventKind(
         "reported outcomes say that intervals no longer hold", ("intervals_no_longer_hold",)
     ),
+    "drift.alarm": EventKind(
+        "rows that a model predicts for no longer resemble its training rows", ("rows_drifted",)
+    ),
     "refit.promoted": EventKind("a name has moved to a refit", (PROMOTED,)),
     "refit.refused": EventKind("a name stays with the model before a refit", (REFUSED,)),
     "test": EventKind("you have asked for a test; sent whatever the webhook listens to"),

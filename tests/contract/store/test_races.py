@@ -338,6 +338,8 @@ WITH_ITS_PARENT = {
     "outcome_weeks",
     "outcome_watches",
     "weekly_tables",
+    "drift_watches",
+    "drift_weeks",
     "sessions",
 }
 

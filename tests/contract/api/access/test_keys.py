@@ -63,6 +63,7 @@ OTHERWISE = {
     ("POST", "/models/{model_id}/aggregate"): ASK,
     ("POST", "/models/{model_id}/outcomes"): ASK,
     ("GET", "/models/{model_id}/outcomes"): LOOK | ASK,
+    ("GET", "/models/{model_id}/drift"): LOOK | ASK,
     ("GET", "/predictions"): LOOK | ASK,
     ("GET", "/predictions/{prediction_id}"): LOOK | ASK,
     ("GET", "/predictions/{prediction_id}/result"): LOOK | ASK,

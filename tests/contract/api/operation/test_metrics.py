@@ -40,6 +40,7 @@ PROMISED = {
     "bart_upload_rejected_total",
     "bart_database_up",
     "bart_watched_models",
+    "bart_drift_models",
     "bart_outcomes_total",
     "bart_build_info",
 }

@@ -102,12 +102,12 @@ def test_the_alarm_and_refits_are_told(client, settings, database, receiver):
     webhook = add(client, receiver, model="mine")
     model = fitted(client, settings, name="mine")
     with session_scope(database.engine) as session:
-        for entry in ("intervals_no_longer_hold", "promoted", "refused", "kept", "looked"):
+        for entry in ("intervals_no_longer_hold", "rows_drifted", "promoted", "refused", "kept", "looked"):
             events.append(session, model["id"], entry, {"text": entry})
     file = client.get(f"/models/{model['id']}/file").content
     client.post("/model-files", content=file, params={"name": "mine"})
     kinds = [each["kind"] for each in log_of(client, webhook)]
-    assert sorted(kinds) == ["fit.ended", "outcomes.alarm", "refit.promoted", "refit.refused"]
+    assert sorted(kinds) == ["drift.alarm", "fit.ended", "outcomes.alarm", "refit.promoted", "refit.refused"]
     with session_scope(database.engine) as session:
         assert {kind for kind in webhooks.EVENTS if webhooks.EVENTS[kind].logged} == {*kinds}
 

@@ -1,0 +1,1 @@
+"""Drift: whether the rows that models predict for still resemble their training rows."""
