@@ -225,7 +225,9 @@ async def treatment(
     against: Annotated[str, Query(max_length=1000)] = "",
     measure: Annotated[str, Query(max_length=20)] = "",
     until: Annotated[str, Query(max_length=30)] = "",
-    part: Literal["groups", "rows", "along", "curves", "balance", "propensities", "sensitivity"] = "groups",
+    part: Literal[
+        "groups", "lags", "rows", "along", "curves", "balance", "propensities", "sensitivity"
+    ] = "groups",
 ) -> Response:
     """Return a chart of a treatment's effects: averages, by rows in order, a feature or time, and checks."""
 
@@ -237,6 +239,8 @@ async def treatment(
         found = asked.known.treatment(*asked.model, asked.version, body).answer
         if part == "curves" and found.curves is None:
             raise NotFoundError("Curves are of times with events.")
+        if part == "lags" and not found.by_lag:
+            raise NotFoundError("Lags are of panels.")
         if part == "propensities" and (found.propensity is None or found.dose is not None):
             raise NotFoundError("No probability of being treated was fitted.")
         drawn: dict[str, tuple[Any, Sequence[Any]]] = {
@@ -244,6 +248,7 @@ async def treatment(
                 rankings.treatment_effects,
                 (found.named_estimates(), found.difference, found.neutral),
             ),
+            "lags": (treatments.event_study, (found.groups, {}, f"effect on {asked.target}")),
             "rows": (rankings.row_effects, [found.mean, found.lower, found.upper, found.neutral]),
             "curves": (one_row.curves_of_arms, (found.curves, (found.arm, found.against))),
             "balance": (treatments.balance, (found.balance, found.dose is not None)),

@@ -139,8 +139,13 @@ def _disagreeing(of: Situation) -> NextStep:
     return NextStep(f"{why} {advice}".strip(), "Look at the chains", "/chains")
 
 
+def treatment_in(settings: Mapping[str, Any]) -> str | None:
+    """Name the column of treatments or adoptions; None without one."""
+    return settings.get("treatment") or settings.get("adoption")
+
+
 def _of_treatment(of: Situation) -> NextStep:
-    treatment, target = of.model.settings["treatment"], of.model.target
+    treatment, target = treatment_in(of.model.settings), of.model.target
     text = f"Read what {treatment} does to {target}, for which rows, and how sure that is."
     return NextStep(text, "See the effect", "/treatment")
 
@@ -188,7 +193,7 @@ STEPS: tuple[
     (lambda of: of.model.outcomes == "no_longer_hold", _outdated),
     (lambda of: not of.agrees, _disagreeing),
     (lambda of: of.effects_lack and isinstance(of.continuation, ExtensionView), _disagreeing),
-    (lambda of: of.model.settings.get("treatment"), _of_treatment),
+    (lambda of: treatment_in(of.model.settings), _of_treatment),
     (lambda of: of.model.holdout is None and _is_unchecked(of), _unchecked),
     (lambda of: of.sides and _is_unchecked(of), _erring),
     (lambda _: True, _usable),

@@ -5,7 +5,7 @@ from sampler.posterior.core.intervals import Interval, IntervalKind
 from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.explanations.aggregates import total_scores
 from sampler.posterior.explanations.contrasts import MOST_GROUPS
-from sampler.posterior.explanations.effect_checks import support_of
+from sampler.posterior.explanations.panels import BY_PANEL, facts_of_rows
 from sampler.posterior.explanations.permutation import permutation_importance
 from sampler.posterior.explanations.row_sets import AggregateRequest, FigureOfSet
 from sampler.posterior.explanations.survival_curves import MOST_TIMES, check_times
@@ -58,6 +58,7 @@ from sampler.posterior.verdict.use import AnotherFit, ChainAgreement, HeldOutInt
 
 __all__ = [
     "AGREEMENT_LIMITS",
+    "BY_PANEL",
     "H_COLUMNS",
     "H_ROWS",
     "MOST_GROUPS",
@@ -116,6 +117,7 @@ __all__ = [
     "contrast_work",
     "distribution_work",
     "effects_work",
+    "facts_of_rows",
     "farthest",
     "interactions_work",
     "joint_work",
@@ -133,7 +135,6 @@ __all__ = [
     "shap_work",
     "spaced",
     "stored_card",
-    "support_of",
     "survival_work",
     "times_to_converge",
     "total_scores",

@@ -8,8 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from sampler.array_types import Floats
 from sampler.data.encode import Coded
+from sampler.data.treatment.design import ROLE
 from sampler.errors import SettingsError
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.core.intervals import Request
@@ -212,7 +215,10 @@ class ExplainablePosterior:
             check("effects", law)
         else:
             self._check_part(of)
-        compared = Compared.of(law.draws.header.effects, arm, against)
+        header = law.draws.header
+        compared = Compared.of(header.effects, arm, against, header.panel if of == "effect" else None)
+        if compared.lags:  # rows that have none have no effect
+            coded = coded.part(np.flatnonzero(compared.are_first(coded.by_role[ROLE])))
         measure = Measure.of(law, compared) if of == "effect" else Measure()
 
         def f(changed: Coded) -> Floats:

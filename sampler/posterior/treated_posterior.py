@@ -9,13 +9,10 @@ import numpy as np
 
 from sampler.data.encode import Coded
 from sampler.data.table import RawColumn, read
-from sampler.data.treatment.panel import PANEL
-from sampler.data.treatment.support import SUPPORT
 from sampler.engines import load_code
 from sampler.errors import SettingsError, unknown_feature
-from sampler.posterior.explanations.effect_checks import support_of
 from sampler.posterior.explanations.effect_measures import MeasureName
-from sampler.posterior.explanations.panels import BY, serial_correlation
+from sampler.posterior.explanations.panels import BY_PANEL, facts_of_rows
 from sampler.posterior.explanations.treatment_effects import By, EffectsRequest, treatment_effects
 from sampler.posterior.laws.law import Law
 from sampler.posterior.refusals import check
@@ -107,7 +104,7 @@ class TreatedPosterior:
         schema, roles = self.law.schema, self.law.draws.header.roles.values()
         known = [column.name for column in (*schema.columns, *schema.groups)]
         names = [by] if isinstance(by, str) else by if isinstance(by, list | tuple | dict) else []
-        known += [] if self.law.draws.header.panel is None else BY
+        known += [] if self.law.draws.header.panel is None else BY_PANEL
         strange = [
             name
             for name in names
@@ -166,13 +163,12 @@ class TreatedPosterior:
         """Keep what the rows of the fit, which are at hand, say of which others are like them."""
         header = self.law.draws.header
         if "treatment" in header.parts:
-            own = support_of(self.law, self.training_rows())
-            parts = {**header.parts, SUPPORT: own}
             problem = None if self.origin is None else self.origin.problem
-            if header.panel is not None and problem is not None:
-                found = serial_correlation(self.law, self.training_rows(), problem.training.y)
-                parts[PANEL] = replace(header.panel, correlation=found)
-            self.law.draws.header = replace(header, parts=parts)
+            y = np.zeros(0) if problem is None else problem.training.y
+            if header.transform is not None:
+                y = header.transform.inverse(y)
+            own = facts_of_rows(self.law, self.training_rows(), y)
+            self.law.draws.header = replace(header, parts={**header.parts, **own})
 
     def training_rows(self) -> Coded:
         """Return the rows of the fit where they are at hand, or else the reference rows."""

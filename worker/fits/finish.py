@@ -19,7 +19,7 @@ from sampler import Posterior, SettingsError
 from sampler.host.assessment import LabelledRows
 from sampler.host.data import FOLDS
 from sampler.host.fits import StopCheck, check_part, check_rules, next_look
-from sampler.host.posteriors import least_settled, posterior_of, support_of
+from sampler.host.posteriors import facts_of_rows, least_settled, posterior_of
 from sampler.host.settings import VALUES_OF_OLD_MODELS
 from sampler.host.storage import (
     RECALIBRATION,
@@ -88,7 +88,7 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
     scores = _score(context, claim, watch, posterior)
     table = scores.table
     header = with_part(cut.header if cut else header, RECALIBRATION, scores.recalibration)
-    header = with_part(header, SUPPORT, _support(context, claim, posterior))
+    header = _with_rows(header, context, claim, posterior)
     weeks = (scores.holdout or {}).get("weeks_once")
     watched = _watched(context, model, posterior)
     while True:
@@ -218,15 +218,18 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
     return _HeldOut(scores, by_row, table, warning, served.header.parts.get(RECALIBRATION))
 
 
-def _support(context: Context, claim: Claim, posterior: Posterior) -> Any:
-    """Return what the training rows say of which others are like them; None without a treatment."""
+def _with_rows(header: bytes, context: Context, claim: Claim, posterior: Posterior) -> bytes:
+    """Return the header with what the training rows of a treatment say of others."""
     if posterior.several is not None or "treatment" not in posterior.header.parts:
-        return None
+        return with_part(header, SUPPORT, None)
     with session_scope(context.engine, read_only=True) as session:
         spec = read_spec(session, claim.model_id)
         rows = read_rows(session, spec)
     training = split(spec, rows).training
-    return support_of(posterior.law, LabelledRows.of(posterior.law, training).coded)
+    known = LabelledRows.of(posterior.law, training)
+    for name, facts in facts_of_rows(posterior.law, known.coded, known.y).items():
+        header = with_part(header, name, facts)
+    return header
 
 
 def _watched(context: Context, model: Model, posterior: Posterior) -> list[Json]:

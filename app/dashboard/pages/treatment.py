@@ -54,6 +54,7 @@ class ShownEffects:
             else:
                 averages = found.answer.named_estimates()
                 shown |= {"effects": found.shown(), "averages": averages, **choices}
+                shown["by_lag"] = found.answer.by_lag
         named = {**({"by": shown["chosen"]} if shown["chosen"] else {}), **self.named}
         model_id = self.frame["model"].id
         return render.render(

@@ -24,7 +24,7 @@ from app.store.datasets import BLOCK_ROWS
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from sampler import Posterior
-from sampler.host.posteriors import MOST_GROUPS, TreatmentEffects, effects_work, spaced
+from sampler.host.posteriors import BY_PANEL, MOST_GROUPS, TreatmentEffects, effects_work, spaced
 
 ColumnsOfSets = Annotated[list[str], Field(max_length=2, fail_fast=True)]
 CutPoints = Annotated[
@@ -106,7 +106,7 @@ def names_for_groups(posterior: Posterior) -> tuple[list[str], list[str]]:
         [each.name for each in columns if len(each.levels) <= MOST_GROUPS]
         for columns in (posterior.schema.columns, posterior.schema.groups)
     )
-    return features, beside
+    return [*(BY_PANEL if posterior.header.panel else ()), *features], beside
 
 
 def _rows_of_dataset(model: ExplainedModel, work: WorkOf, by: Sequence[str]) -> tuple[Columns | None, str]:
@@ -117,13 +117,15 @@ def _rows_of_dataset(model: ExplainedModel, work: WorkOf, by: Sequence[str]) -> 
     None where the dataset is gone: the model keeps some rows.
     """
     header, dataset = model.posterior.header, model.head.dataset_id
-    own = [*(column.name for column in header.schema.inputs), *header.beside.values()]
-    names = [*dict.fromkeys([*own, *by])]
+    own, panel = [column.name for column in header.schema.inputs], header.panel
+    told = header.roles["treatment"] if panel is None else panel.period
+    own += [] if panel else header.beside.values()  # a panel's is made of two others
+    names = [*dict.fromkeys([*own, *(name for name in by if not (panel and name in BY_PANEL))])]
     if dataset is None:
         return None, ""
     try:
         with session_scope(model.predictor.engine, read_only=True) as session:
-            treated = dataset_store.read(session, dataset, [header.roles["treatment"]]).column(0)
+            treated = dataset_store.read(session, dataset, [told]).column(0)
             known = np.flatnonzero(treated.is_valid())
             chosen = known[spaced(len(known), max(1, affordable(work, len(known))))]
             seqs = np.unique(chosen // BLOCK_ROWS).tolist() or [0]

@@ -23,6 +23,7 @@ from sampler.errors import DataError, DataProblem, SettingsError
 
 PANEL = "panel"  # its name in `sampler.definitions.parts`
 NEVER, NONE = "never", "none"  # the cohort of units that don't adopt; the arm of cells that haven't yet
+ADOPTED = "adopted"  # the name of all lags together
 NAMED = 5  # units, cohorts and periods in a refusal
 
 

@@ -79,7 +79,7 @@ class LabelledRows:
         """
         header = law.draws.header
         check_weighted(law, weighted=weights is not None)
-        table = read_rows(X)
+        table = read_rows(X) if header.panel is None else header.panel.of_rows(read_rows(X))
         if coded is None:
             coded = law.draws.encode(table, beside=named(weights))
         roles = read_roles_again(table, y, weights, header.roles, weighted=header.weighted)

@@ -147,7 +147,11 @@ def _data(posterior: Posterior) -> Section:
     count = "an unknown number of" if header.num_rows is None else number_to_text(header.num_rows)
     weighted = ", with weights" if header.weighted else ""
     sentences = [f"Fitted to {count} rows with {len(features)} features{weighted}."]
-    sentences += [COLUMN_ROLES[role].sentence.format(name=name) for role, name in posterior.beside.items()]
+    panel, beside = header.panel, posterior.beside
+    if panel is not None:
+        sentences.append(f"It is a panel: {panel.adoption} has the {panel.period} in which units adopted.")
+    named = {role: name for role, name in beside.items() if panel is None or name != panel.treatment}
+    sentences += [COLUMN_ROLES[role].sentence.format(name=name) for role, name in named.items()]
     sentences += [
         f"Each of the {number_to_text(len(each.levels))} groups of the column {each.name} has an intercept."
         for each in posterior.schema.groups

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,12 @@ from sampler.posterior.charts.style import (
 )
 
 if TYPE_CHECKING:
-    from sampler.posterior.results.treatment_effects import Balance, Sensitivity, TreatmentEffects
+    from sampler.posterior.results.treatment_effects import (
+        Balance,
+        EffectEstimate,
+        Sensitivity,
+        TreatmentEffects,
+    )
 
 BALANCED = 0.1  # a difference in standard deviations that papers call small
 BINS = np.linspace(0.0, 1.0, 41)
@@ -50,6 +55,30 @@ def balance(style: ChartStyle, features: Sequence[Balance], dose: bool) -> Any:
         ax, "correlation with the dose" if dose else "difference between the arms, in standard deviations"
     )
     legend_above(ax, ncols=2)
+    return ax
+
+
+@chart
+def event_study(
+    style: ChartStyle, lags: Mapping[str, EffectEstimate], leads: Mapping[str, EffectEstimate], label: str
+) -> Any:
+    """Draw the average effect at each lag since the adoption, and at leads before it, with intervals.
+
+    `leads` are of as many periods before the adoption, the first of them by the name "0".
+    """
+    ax, last = style.axes(3.0), len(leads)
+    named = [*((int(name.rstrip("+")) - last, f"{int(name) - last}", each) for name, each in leads.items())]
+    named += [(int(name.rstrip("+")), name, each) for name, each in lags.items()]
+    at, names, shown = zip(*named, strict=True)
+    colours = [style.colours.soft if place < 0 else style.colours.accent for place in at]
+    ax.axhline(0, color=style.colours.soft, lw=0.9, ls=DOTTED)
+    if leads:
+        ax.axvline(-0.5, color=style.colours.soft, lw=0.9, ls=DASHED)
+    ax.vlines(at, [each.lower for each in shown], [each.upper for each in shown], colors=colours, lw=5,
+              alpha=0.28)  # fmt: skip
+    ax.scatter(at, [each.mean for each in shown], c=colours, s=25, lw=0, zorder=3)
+    ax.set_xticks(at, names)
+    label_axes(ax, "periods since the adoption", label)
     return ax
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -10,12 +12,14 @@ from sampler.array_types import Floats
 from sampler.data.encode import Coded
 from sampler.data.table import RawColumn
 from sampler.data.treatment.design import ROLE
-from sampler.data.treatment.panel import Panel
+from sampler.data.treatment.panel import PANEL, Panel
+from sampler.data.treatment.support import SUPPORT
 from sampler.posterior.explanations.contrasts import MAX_CELLS
+from sampler.posterior.explanations.effect_checks import support_of
 from sampler.posterior.laws.law import Law
 from sampler.storage.model_header import Header
 
-BY = ("lag", "cohort", "period")
+BY_PANEL = ("lag", "cohort", "period")
 SERIAL = 0.2  # correlation of residuals from one period to the next: worth a word
 
 
@@ -43,6 +47,16 @@ def ranks(header: Header, panel: Panel, coded: Coded) -> Floats:
     place = names.index(panel.period)
     codes = header.grid.encode(place, np.array(panel.periods))
     return np.asarray(np.minimum(np.searchsorted(codes, coded.codes[place]), len(codes) - 1))
+
+
+def facts_of_rows(law: Law, coded: Coded, y: Floats) -> dict[str, Any]:
+    """Return what the rows of a fit with a treatment, and their outcomes [row], say of others, by part."""
+    header = law.draws.header
+    found: dict[str, Any] = {SUPPORT: support_of(law, coded)}
+    if header.panel is not None:
+        learnt = y if header.transform is None else header.transform.forward(y)
+        found[PANEL] = replace(header.panel, correlation=serial_correlation(law, coded, learnt))
+    return found
 
 
 def serial_correlation(law: Law, coded: Coded, y: Floats) -> float | None:

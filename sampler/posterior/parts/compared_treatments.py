@@ -12,7 +12,7 @@ from sampler.array_types import Bools, Floats
 from sampler.data.scalars import as_text, number_to_text
 from sampler.data.treatment.design import TWO, EffectDesign
 from sampler.data.treatment.dose import Dose
-from sampler.data.treatment.panel import NONE, Panel
+from sampler.data.treatment.panel import ADOPTED, NONE, Panel
 from sampler.errors import SettingsError
 
 
@@ -59,7 +59,7 @@ class Compared:
             return cls._of_doses(design.dose, arm, against)
         names = () if design is None else design.arms
         if panel is not None and arm is None and against is None:
-            return cls((1, 0), ("adopted", NONE), lags=True)
+            return cls((1, 0), (ADOPTED, NONE), lags=True)
         arm, against = (
             as_text(float(each)) if isinstance(each, int | float) else each for each in (arm, against)
         )

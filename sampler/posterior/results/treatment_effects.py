@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from sampler.array_types import BoolsByRow, ByRow
 from sampler.data.scalars import cells_to_text, number_to_text
+from sampler.data.treatment.panel import ADOPTED
 from sampler.errors import SettingsError
 from sampler.posterior.core.intervals import Interval
 from sampler.posterior.results.answer import Answer, RowAnswer, plot
 from sampler.posterior.results.columns import ends_of
 from sampler.posterior.verdict.effects import EffectsUse, OfCredible
+
+LAG = re.compile(r"\d+\+?")  # name of one
 
 
 @dataclass(frozen=True)
@@ -545,6 +549,29 @@ class TreatmentEffects(RowAnswer):
         """Draw the averages, those of the arms and of groups, with matplotlib; return the axes."""
         label = f"{self.difference}; {100 * self.level:g}% intervals"
         return plot("rankings:treatment_effects", ax, self.named_estimates(), label, self.neutral)
+
+    @property
+    def by_lag(self) -> bool:
+        """Whether its groups are lags since the adoption in a panel."""
+        return self.arm == ADOPTED and bool(self.groups) and all(map(LAG.fullmatch, self.groups))
+
+    def plot_event_study(self, leads: TreatmentEffects | None = None, ax: Any = None) -> Any:
+        """Draw the average effect at each lag of a panel with matplotlib; return the axes.
+
+        Parameters
+        ----------
+        leads
+            An answer of `Posterior.placebo`, whose lags are drawn before the adoption.
+        ax
+            Axes to draw on.
+
+        """
+        if not self.by_lag or not (leads is None or leads.by_lag):
+            detail = "an event study is of effects by lag in a panel: see plot"
+            raise SettingsError(detail, field=None, code="not_applicable")
+        label = f"effect; {100 * self.level:g}% intervals"
+        before = {} if leads is None else leads.groups
+        return plot("treatments:event_study", ax, self.groups, before, label)
 
     def plot_curves(self, ax: Any = None) -> Any:
         """Draw the survival curves of both arms of times with events, with their bands; return the axes."""

@@ -67,6 +67,25 @@ def test_effects_are_of_each_rows_lag():
     np.testing.assert_allclose(expected[~own], 0.0, atol=1e-9)
 
 
+def test_other_questions_know_lags():
+    """Scores read adoptions, and the effect along a feature is of treated rows at their lags."""
+    posterior, (table, y, _) = fitted(), panel(0)
+    score = posterior.score(table, y)
+    assert score["rmse"] < 0.6
+    along = posterior.partial_dependence("x", of="effect")
+    assert 1.3 < np.mean(along.mean) < 2.3
+    assert "x times year" in [each.feature for each in posterior.linear_part()]
+
+
+def test_an_event_study_is_drawn():
+    """Leads are before the adoption, lags from 0 on; other answers have none."""
+    posterior = fitted()
+    ax = posterior.effects().plot_event_study(posterior.placebo())
+    assert [each.get_text() for each in ax.get_xticklabels()] == ["-2", "-1", "0", "1", "2", "3", "4"]
+    with pytest.raises(SettingsError, match="by lag in a panel"):
+        posterior.effects(by="x").plot_event_study()
+
+
 def test_a_loaded_model_reads_adoptions_in_any_form():
     """Numbers, text and missing values tell the same, of periods beyond those of the fit too."""
     posterior, (table, _, _) = fitted(), panel(0)

@@ -29,14 +29,23 @@ def test_a_panel_goes_all_the_way(client, settings, tmp_path):
     assert own["features"] == ["year", "x"]
     assert own["num_arms"] == 6
     answer = client.post(f"{path}/effects", json={}).json()
-    assert answer["average"]["rows"] == answer["average"]["treated"] == len(answer["mean"])
+    assert answer["average"]["rows"] == answer["average"]["treated"] == len(answer["mean"]) == 80
+    page = client.get(f"/ui{path}/treatment").text
+    assert "What first does" in page
+    assert "part=lags" in page
+    chart = client.get(f"/ui{path}/treatment.svg?by=lag&part=lags")
+    assert "periods since the adoption" in chart.text
+    assert client.get(f"/ui{path}/treatment.svg?by=x&part=lags").status_code == 404
+    assert "in first on" in client.get(f"/ui{path}/treatment/report").text
     assert [*answer["groups"]] == ["0", "1", "2", "3", "4"]
     assert [*client.post(f"{path}/effects", json={"by": "cohort"}).json()["groups"]] == ["4", "6"]
     assert "8" in client.post(f"{path}/effects", json={"by": "period"}).json()["groups"]
     (tmp_path / "model.bart").write_bytes(client.get(f"{path}/file").content)
     rows = {"year": [4, 8, 8], "x": [0.5, 0.1, 0.2], "unit": ["u0", "u1", "u2"], "first": ["4", "6", None]}
     sent = client.post(f"{path}/effects", json={"columns": rows}).json()
-    assert sent["mean"] == load(tmp_path / "model.bart").effects(rows).mean.tolist()
+    loaded = load(tmp_path / "model.bart")
+    assert sent["mean"] == loaded.effects(rows).mean.tolist()
+    assert abs(loaded.header.panel.correlation) < 0.2
     assert client.post(f"{path}/predict", json={"columns": rows}).status_code == 200
 
 
