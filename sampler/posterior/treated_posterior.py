@@ -165,7 +165,7 @@ class TreatedPosterior:
         if "treatment" in header.parts:
             problem = None if self.origin is None else self.origin.problem
             y = np.zeros(0) if problem is None else problem.training.y
-            if header.transform is not None:
+            if header.transform:
                 y = header.transform.inverse(y)
             own = facts_of_rows(self.law, self.training_rows(), y)
             self.law.draws.header = replace(header, parts={**header.parts, **own})

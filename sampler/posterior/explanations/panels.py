@@ -54,7 +54,7 @@ def facts_of_rows(law: Law, coded: Coded, y: Floats) -> dict[str, Any]:
     header = law.draws.header
     found: dict[str, Any] = {SUPPORT: support_of(law, coded)}
     if header.panel is not None:
-        learnt = y if header.transform is None else header.transform.forward(y)
+        learnt = header.transform.forward(y) if header.transform else y
         found[PANEL] = replace(header.panel, correlation=serial_correlation(law, coded, learnt))
     return found
 

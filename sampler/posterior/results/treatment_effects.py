@@ -565,6 +565,11 @@ class TreatmentEffects(RowAnswer):
         ax
             Axes to draw on.
 
+        Raises
+        ------
+        SettingsError
+            For an answer that is not by lag.
+
         """
         if not self.by_lag or not (leads is None or leads.by_lag):
             detail = "an event study is of effects by lag in a panel: see plot"
