@@ -14,6 +14,7 @@ from app.dashboard.pages.models import Frame, framed_as
 from app.dashboard.studio import prepare_to_draw
 from app.services import health
 from app.services.access.keys import PREDICT, READ, TRAIN
+from app.services.drift import summary as drift
 from app.services.errors import Fault, InvalidRequestError, ServiceError
 from app.services.fits import creation
 from app.services.outcomes import recalibration, refit, reports, summary, weekly
@@ -82,6 +83,7 @@ def _page(
         **frame,
         **{"error": None, "told": ""} | more,
         outcomes=outcomes,
+        drift=drift.of_model(session, owner, model_id, 1),
         weeks_version=f"{outcomes.rows}-{outcomes.era}-{outcomes.updated_at:%Y%m%d%H%M%S%f}"
         if outcomes.updated_at
         else "",

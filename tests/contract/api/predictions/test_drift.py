@@ -85,6 +85,10 @@ def test_an_alarm_sounds_once_and_names_what_drifted(client, model, monkeypatch)
     events = client.get(f"/models/{model['id']}/events", headers={"Accept": "application/json"}).json()
     told = [event for event in events["items"] if event["kind"] == "rows_drifted"]
     assert len(told) == 1
+    page = client.get(f"/ui/models/{model['id']}/outcomes")
+    assert page.status_code == 200
+    assert "no longer resembles the training rows" in page.text
+    assert "<td>outside the range</td>" in page.text
     metrics = client.get("/metrics").text
     assert 'bart_drift_models{verdict="drifted"} 1.0' in metrics
 
