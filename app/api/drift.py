@@ -8,13 +8,14 @@ from app.services.access.keys import PREDICT, READ
 from app.services.drift import summary
 from app.services.drift.summary import DriftView
 from app.web.dependencies import Owner, ThePredictor
+from app.web.errors import responses
 from app.web.scopes import GuardedRoute, needs
 from sampler.host.assessment import DRIFT_WEEKS
 
 router = APIRouter(prefix="/models", tags=["outcomes"], route_class=GuardedRoute)
 
 
-@router.get("/{model_id}/drift")
+@router.get("/{model_id}/drift", responses=responses())
 @needs(READ, PREDICT)
 def get_drift(
     model_id: str,

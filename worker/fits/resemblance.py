@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 from app.store.tables import Json
 from sampler import Posterior
-from sampler.host.assessment import DRIFT_ROWS, PREDICTED_ROWS, LabelledRows, training_parts
-from sampler.host.data import Rows
+from sampler.host.assessment import DRIFT_ROWS, PREDICTED_ROWS, training_parts
+from sampler.host.data import Coded, Rows
 from sampler.host.storage import kept_rows
 from worker.fits.fit_spec import Spec
 
@@ -14,17 +14,23 @@ from worker.fits.fit_spec import Spec
 def drift_parts(posterior: Posterior, spec: Spec, training: Rows) -> list[Json]:
     """Count the training rows, at most 50,000 of them, in the cells of the watch on drift."""
     training = training.take(kept_rows(training.num_rows, DRIFT_ROWS))
-    coded = LabelledRows.of(posterior.law, training).coded
-    few = kept_rows(coded.num_rows, PREDICTED_ROWS)
+    few = kept_rows(training.num_rows, PREDICTED_ROWS)
+    coded, some = _encoded(posterior, training), training.take(few)
     predicted = {}
     for name in spec.outcomes:
         of_outcome = posterior if posterior.several is None else posterior.several[name]
         classes = of_outcome.classes
-        mean = of_outcome.predict(coded.part(few), level=None).mean
+        # Encoded anew, since each outcome's model keeps of rows what its own parts need.
+        mean = of_outcome.predict(_encoded(of_outcome, some), level=None).mean
         predicted[name] = (mean, classes if mean.ndim == 2 else None)
     days, groups = days_of(posterior, spec, training), groups_of(spec, training)
     parts = training_parts(posterior.schema, posterior.header.grid.cuts, coded, predicted, few, days, groups)
     return [part.to_json() for part in parts]
+
+
+def _encoded(posterior: Posterior, rows: Rows) -> Coded:
+    draws = posterior.law.draws
+    return draws.encode(rows.table_of(draws.header.roles))
 
 
 def days_of(posterior: Posterior, spec: Spec, rows: Rows) -> NDArray[np.float64] | None:

@@ -70,11 +70,10 @@ def check_count(count: int, max_rows: int) -> None:
 
 
 def _from_rows(rows: list[Any]) -> Columns:
-    message = "a row is an object of values by the columns' names"
-    if faults := enough(
-        Fault(None, i + 1, message) for i, row in enumerate(rows) if not isinstance(row, dict)
-    ):
-        raise UnusableDataError(errors=faults)
+    if not all(isinstance(row, dict) for row in rows):
+        message = "a row is an object of values by the columns' names"
+        others = (Fault(None, i + 1, message) for i, row in enumerate(rows) if not isinstance(row, dict))
+        raise UnusableDataError(errors=enough(others))
     names = rows[0].keys()
     if any(row.keys() != names for row in rows):
         _refuse_uneven(rows)

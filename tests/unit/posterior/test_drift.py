@@ -5,7 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sampler.posterior.assessment.drift import EDGES, DriftPart, count_cells, watch_rows
+from sampler.posterior.assessment.drift import (
+    EDGES,
+    DriftPart,
+    DriftRows,
+    count_cells,
+    count_rows,
+    training_parts,
+    watch_rows,
+)
+from sampler.posterior.several.posterior import SeveralPosterior
+from tests.support.models import kinds
 
 ROWS = 40  # of a week
 
@@ -74,3 +84,22 @@ def test_few_training_rows_leave_room():
     spans = [part_of("a", span=8)]
     assert watch_rows(spans, weeks_of(spans, np.random.default_rng(1)), 0, 7).verdict == "too_few"
     assert watch_rows(spans, weeks_of(spans, np.random.default_rng(1)), 0, 8).verdict == "resembles"
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(slow=12)
+@pytest.mark.parametrize("name", kinds.KINDS)
+def test_rows_of_every_kind_of_model_are_counted(name):
+    """Its training rows, asked about again, are in the cells that they were counted in, by outcome."""
+    kind, posterior = kinds.Kind(name), kinds.fitted(name)
+    several = isinstance(posterior, SeveralPosterior)
+    for each in [posterior[outcome] for outcome in posterior.outcomes] if several else [posterior]:
+        coded = each.encode(kind.rows)
+        mean = each.predict(coded, level=None).mean
+        predicted = {each.schema.target.name: (mean, each.classes if mean.ndim == 2 else None)}
+        few = np.arange(kinds.ROWS)
+        parts = training_parts(each.schema, each.header.grid.cuts, coded, predicted, few)
+        counts = count_rows(parts, [DriftRows.of(each.schema, coded, mean)])
+        assert [part.name for part in parts][-1:] == [each.schema.target.name]
+        assert counts == [part.training for part in parts]
+        assert all(sum(count) == kinds.ROWS for count in counts)
