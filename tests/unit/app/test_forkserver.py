@@ -2,6 +2,9 @@
 
 import subprocess
 import sys
+from pathlib import Path
+
+import tests.data
 
 READ = """
 import io, json, sys
@@ -28,4 +31,29 @@ def test_reading_a_table_loads_no_further_package():
     """A package that a reader loads is loaded again in every one: pandas took a tenth of a second."""
     run = subprocess.run([sys.executable, "-c", READ], capture_output=True, text=True, check=True)
     assert "pandas" not in run.stdout, run.stdout
+    assert run.stdout.strip() == "[]"
+
+
+READ_MODEL = """
+import io, sys
+from app.services.readers.process import forkserver
+from app.services.readers.process.confined import MODELS
+from app.services.readers.process.tasks import TASKS
+
+forkserver._load(list(MODELS.kernels))
+loaded = set(sys.modules)
+for path in sys.argv[1:]:
+    with open(path, "rb") as file:
+        TASKS["model"](file, io.BytesIO(), {})
+print(sorted(set(sys.modules) - loaded))
+"""
+
+
+def test_reading_a_model_loads_no_further_module():
+    """Each reader of a model would load it again, and run out of memory in the middle of an import."""
+    folder = Path(tests.data.__file__).parent / "formats"
+    paths = [str(folder / name) for name in ("model_v1.bart", "forecaster_v1.bin")]
+    run = subprocess.run(
+        [sys.executable, "-c", READ_MODEL, *paths], capture_output=True, text=True, check=True
+    )
     assert run.stdout.strip() == "[]"

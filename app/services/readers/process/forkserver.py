@@ -20,6 +20,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,6 +33,13 @@ from app.services.readers.process.tasks import TASKS
 WALL = 10  # wall-clock limit, as a multiple of the CPU limit
 MAX_TASK = 64 << 20
 FAILED, MEMORY, BUSY = "failed", "memory", "busy"
+OF_MODELS = (
+    "sampler.host.forecasts",
+    "sampler.host.posteriors",
+    "sampler.host.settings",
+    "sampler.storage.forest_codec",
+    "sampler.storage.sharp_codec",
+)
 log = logging.getLogger(__name__)
 
 
@@ -114,10 +122,11 @@ def _answer(source: BinaryIO, sink: BinaryIO, task: dict[str, Any]) -> dict[str,
     except ServiceError as error:
         faults = [[fault.column, fault.row, fault.detail] for fault in error.errors]
         return {"refused": type(error).__name__, "detail": error.detail, "errors": faults}
-    except (MemoryError, pa.ArrowMemoryError):
+    except (MemoryError, pa.ArrowMemoryError, SystemError):  # the last where CPython lost the first
         return {MEMORY: True}
     except OSError as error:
-        return {BUSY: True} if error.errno == errno.ENOSPC else {FAILED: traceback.format_exc()}
+        known = {errno.ENOSPC: BUSY, errno.ENOMEM: MEMORY}.get(error.errno or 0)
+        return {known: True} if known else {FAILED: traceback.format_exc()}
     except Exception:  # noqa: BLE001  logged by the service
         return {FAILED: traceback.format_exc()}
 
@@ -138,8 +147,9 @@ def _load(groups: list[str]) -> None:
     """Load what readers need, here where no limits apply and once for all of them."""
     # At its first array pyarrow imports pandas, if it can: in every fork that took a tenth of a second.
     pa.array(np.zeros(1))
-    if groups:
-        import sampler.host.posteriors  # noqa: F401, PLC0415  not for readers of tables: it takes a second
+    if groups:  # not for readers of tables: it takes a second
+        for module in OF_MODELS:
+            import_module(module)
         from sampler import warm  # noqa: PLC0415
 
         for group in groups:
