@@ -171,7 +171,7 @@ def test_a_first_trusted_prediction_takes_six_clicks(window):
 
 
 @pytest.mark.slow
-def test_a_set_is_made_and_followed_in_the_browser(window):
+def test_a_set_is_made_and_followed_by_the_keyboard(window):
     """A suggestion is taken by its button; all settings keep the answers; the page lists the models."""
     page = window.page
     rows = [f"s{i // 15},{i % 7},{(i // 15 * 37) % 23 + i % 3}" for i in range(450)]
@@ -179,25 +179,32 @@ def test_a_set_is_made_and_followed_in_the_browser(window):
         dataset = client.upload("\n".join(["shop,size,y", *rows, "closed,1,1"]).encode(), name="shops")
     window.go(f"/ui/models/new?dataset={dataset.id}&target=y")
     assert len(page.query_selector_all("input, select, textarea, button")) <= 40
-    page.click("text=Yes: test the model on such rows")
-    assert page.input_value("[name='new_rows.groups']") == "shop"
+    window.press("button:has-text('Yes: test the model on such rows')")
+    assert page.evaluate("[document.activeElement.name, document.activeElement.value]") == [
+        "new_rows.groups",
+        "shop",
+    ]
     window.until(lambda: "Will you predict" not in page.inner_text("[data-alike]"))
     window.shoot("new-model-suggestion")
-    page.select_option("[name='new_rows.groups']", "")
-    page.select_option("#by", "shop")
+    page.keyboard.press("Home")
+    assert page.input_value("[name='new_rows.groups']") == ""
+    window.tab_to("#by")
+    page.keyboard.press("ArrowDown")
     window.until(lambda: "31 models" in page.inner_text("[data-estimate]"))
-    page.click("text=All settings")
+    window.press("button:has-text('All settings')", "**/ui/models/settings")
     page.wait_for_selector("#num_trees", state="attached")
     assert page.input_value("#by") == "shop"
-    page.click("summary:has-text('Method, trees and chains')")
-    for field, value in (("#num_trees", "2"), ("#num_draws", "4"), ("#num_chains", "1"), ("#holdout", "")):
-        page.fill(field, value)
-    page.click("text=Start the fit")
-    page.wait_for_url("**/ui/model-sets/set_*")
+    window.tab_to("#holdout")
+    page.keyboard.press("Delete")
+    window.press("summary:has-text('Method, trees and chains')")
+    for field, value in (("num_trees", "2"), ("num_draws", "4"), ("num_chains", "1")):
+        window.tab_to(f"#{field}")
+        page.keyboard.type(value)
+    window.press("button:has-text('Start the fit')", "**/ui/model-sets/set_*")
     page.wait_for_selector("section:not([data-study]) > [data-progress]")  # it follows, and ends by itself
     window.shoot("set")
-    page.click("text=See which, and why")
-    assert "closed" in page.inner_text("tbody")
+    window.press("a:has-text('See which, and why')")
+    page.wait_for_selector("tbody >> text=closed")
     assert "row" in page.inner_text("tbody")
     window.go("/ui/model-sets")
     window.lists_fit()
@@ -363,20 +370,7 @@ def test_without_javascript_and_without_a_mouse(chromium, address):  # noqa: F81
     context = chromium.new_context(java_script_enabled=False, viewport={"width": 390, "height": 900})
     window = Watched(context, address)
     page = window.page
-
-    def to(what: str) -> None:
-        """Tab to the next element with that name."""
-        for _ in range(80):
-            page.keyboard.press("Tab")
-            if page.locator(f"{what}:focus").count():
-                return
-        raise AssertionError(f"the keyboard doesn't reach {what} of {page.url}")
-
-    def press(what: str, leads_to: str) -> None:
-        to(what)
-        page.keyboard.press("Enter")
-        page.wait_for_url(leads_to)
-
+    to, press = window.tab_to, window.press
     window.go("/ui/datasets")
     rows = b"".join(b"%d,%d,%s\n" % (i, 2 * i + i % 7, b"ab"[i % 2 : i % 2 + 1]) for i in range(60))
     plain = {"name": "plain.csv", "mimeType": "text/csv", "buffer": b"x,y,kind\n" + rows}

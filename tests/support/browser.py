@@ -66,6 +66,20 @@ class Watched:
             assert time.monotonic() < deadline, (self.page.url, self.page.inner_text("main"))
             self.page.wait_for_timeout(50)
 
+    def tab_to(self, what: str) -> None:
+        """Go by the keyboard to the next element with that name."""
+        for _ in range(200):
+            self.page.keyboard.press("Tab")
+            if self.page.locator(f"{what}:focus").count():
+                return
+        raise AssertionError(f"the keyboard doesn't reach {what} of {self.page.url}")
+
+    def press(self, what: str, leads_to: str = "**") -> None:
+        """Press an element by the keyboard, and wait for the address that it leads to."""
+        self.tab_to(what)
+        self.page.keyboard.press("Enter")
+        self.page.wait_for_url(leads_to)
+
     def pictures(self) -> int:
         """Count the images once all of them are shown."""
         for image in self.page.query_selector_all("figure img"):
