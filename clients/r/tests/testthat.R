@@ -1,0 +1,4 @@
+library(testthat)
+library(bartserve)
+
+test_check("bartserve")
