@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.orm import Session
 
 from app.api.model_restarts import Promote
 from app.api.models import TheAcceptance
@@ -107,19 +108,22 @@ async def report_outcomes(
     for a recalibration or a refit. Rows are the model's columns with the target; or, with `prediction_id`,
     the target beside row numbers or keys of a background prediction. Send at most as many rows as to
     predict, as JSON, CSV, Parquet or Arrow; for files the options are query parameters. Rows for a forecaster
-    become its history, from whose end it then forecasts; those that it has already are skipped.
+    are scored by its forecasts of them, at each step ahead, and become its history, from whose end it then
+    forecasts; those that it has already are skipped.
     """
 
     def report(options: OutcomeOptions, sent: SentRows) -> Response:
         def make() -> StoredResponse:
             if forecasts.is_forecaster(predictor, owner, model_id):
-                observed = observe(predictor, owner, model_id, options, sent)
-                answer = StoredResponse(
-                    201, {"Location": f"/models/{observed.model_id}"}, views.to_json(observed)
-                )
-                with transactions() as session:
-                    idempotent.remember(session, answer)
-                return answer
+                answers: list[StoredResponse] = []
+
+                def remember(session: Session, view: AcceptedReportView) -> None:
+                    headers = {"Location": f"/models/{view.model_id}/outcomes"}
+                    answers.append(StoredResponse(201, headers, views.to_json(view)))
+                    idempotent.remember(session, answers[-1])
+
+                observe(predictor, owner, model_id, options, sent, remember)
+                return answers[-1]
             scored = reports.scored(predictor, owner, model_id, options, sent)
             with transactions() as session:
                 accepted = reports.accept(session, owner, scored)

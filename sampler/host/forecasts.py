@@ -18,6 +18,7 @@ from sampler.forecasts.fitting import (
 from sampler.forecasts.forecaster import Forecaster
 from sampler.forecasts.history import History
 from sampler.forecasts.members import Member
+from sampler.forecasts.outcomes import ScoredSteps, score_newer
 from sampler.forecasts.paths import Fitted
 from sampler.forecasts.untrusted import read_untrusted
 from sampler.pairs import check as check_combination
@@ -37,6 +38,7 @@ __all__ = [
     "History",
     "Member",
     "Rehearsals",
+    "ScoredSteps",
     "check_combination",
     "fit_member",
     "is_forecaster",
@@ -47,6 +49,7 @@ __all__ = [
     "planned_members",
     "read_untrusted",
     "rehearse",
+    "score_newer",
     "settings_of_member",
     "stored_member",
     "with_models",

@@ -18,6 +18,7 @@ from app.services.drift import summary as drift
 from app.services.errors import Fault, InvalidRequestError, ServiceError
 from app.services.fits import creation
 from app.services.outcomes import recalibration, refit, reports, summary, weekly
+from app.services.outcomes.observed import observe
 from app.services.outcomes.rows import OutcomeOptions
 from app.services.predictions.file_rows import LIMITS
 from app.services.predictions.rows import SentRows
@@ -113,6 +114,8 @@ async def report(
         named = {name: each for name in ("key", "at", "repeated") if (each := text(form, name))}
         options = filled_in(OutcomeOptions, named)
         sent = SentRows(file=(received.file, reading_options(form)))
+        if frame["model"].settings.get("time"):
+            return observe(predictor, owner, frame["model"].id, options, sent)
         scored = reports.scored(predictor, owner, frame["model"].id, options, sent)
         with transactions() as transaction:
             return reports.accept(transaction, owner, scored)

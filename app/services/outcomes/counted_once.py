@@ -40,6 +40,9 @@ def counted_once(
     has ended: the mean of a part of them would be another look at the same group.
     """
     before, later = week_of(utc_now()), (model.settings.get("new_rows") or {}).get("later")
+    if model.settings.get("time"):
+        span = (model.diagnostics or {}).get("weeks_once", SPANS[-1])
+        return CountedOnce.by_spans(weeks, int(span), before)
     if (column := column_of(model.settings)) is None:
         span = (model.holdout or {}).get("weeks_once", SPANS[-1])
         if later is None or not span:  # 0: rows of a day, and neighbouring days, aren't alike

@@ -12,6 +12,7 @@ from app.services.access import audit
 from app.services.errors import ConflictError, NotFoundError
 from app.services.explanations.guard import check_succeeded
 from app.services.fits import models
+from app.services.fits.forecasts import refuse_forecaster
 from app.services.fits.models import ClaimView
 from app.services.outcomes.reports import has_classes
 from app.services.outcomes.summary import week_since
@@ -57,6 +58,7 @@ def recalibrate(session: Session, owner: str, name: str, since: date | None = No
     """
     model = models.get(session, owner, name)
     check_succeeded(model)
+    refuse_forecaster(model.settings, "its intervals rest on rehearsals: outcomes are scored, and fitted to")
     try:
         begun = watches.lock(session, owner, model.id)
     except ModelGoneError as error:

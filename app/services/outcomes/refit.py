@@ -16,6 +16,7 @@ from app.services.datasets import Parsed
 from app.services.errors import ConflictError, Fault, NotFoundError, UnusableDataError
 from app.services.explanations.guard import check_succeeded
 from app.services.fits import models
+from app.services.fits.forecasts import refuse_forecaster
 from app.services.fits.requests import FitRequest, request_like
 from app.services.outcomes.rows import storable
 from app.services.outcomes.summary import week_since
@@ -85,6 +86,7 @@ def grown(
     with session_scope(engine, read_only=True) as session:
         model = models.get(session, owner, name)
         check_succeeded(model)
+        refuse_forecaster(model.settings, "its outcomes are history already: refit it to a newer dataset")
         begun = watches.get(session, model.id)
         week = None if since is None else week_since(session, model, begun, since)
     share = float(model.settings.get("holdout") or 0.0) if holdout is None else holdout

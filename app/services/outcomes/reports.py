@@ -125,7 +125,7 @@ def scored(
     with session_scope(predictor.engine, read_only=True) as session:
         scores = weekly.judged_in_time(session, head.id, begun, scores, reported_rows.at)
     weeks = [week_of(at) for at in reported_rows.at]
-    columns = {name: getattr(scores, name).tolist() for name in _STORED}
+    columns = {name: getattr(scores, name).tolist() for name in STORED}
     columns["error"] = [None if np.isnan(error) else error for error in columns["error"]]
     notes = list[str]()
     if column is not None:
@@ -148,7 +148,7 @@ def scored(
     )
 
 
-_STORED = ("pit", "score", "log_score", "error", "inside_50", "inside_90", "above")
+STORED = ("pit", "score", "log_score", "error", "inside_50", "inside_90", "above")
 
 
 def accept(session: Session, owner: str, report: ScoredReport) -> AcceptedReportView:

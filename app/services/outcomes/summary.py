@@ -64,6 +64,15 @@ class OutcomesOfWeekView:
     figures: OutcomeFiguresView
 
 
+@dataclass(frozen=True, kw_only=True)
+class OutcomesOfStepView:
+    """Outcomes that were forecast so many steps ahead."""
+
+    step: Annotated[int, Field(description="How far ahead, from 1.")]
+    rows: int
+    coverage: list[Figure]
+
+
 BrokenBoundView: Any = schema_of(
     BrokenBound,
     "BrokenBoundView",
@@ -112,6 +121,13 @@ class OutcomesView:
     ]
     held_out: Annotated[dict[str, Any] | None, Field(description="The same figures of the held-out rows.")]
     weeks: list[OutcomesOfWeekView]
+    by_step: Annotated[
+        list[OutcomesOfStepView],
+        Field(
+            description="Of a forecaster, by how far ahead outcomes of this era were forecast: each has one "
+            "line at most in every step. Elsewhere an outcome counts once, at the farthest."
+        ),
+    ]
     policy: PolicyView
 
 
@@ -157,6 +173,11 @@ def of_model(session: Session, owner: str, name: str) -> OutcomesView:
             )
             if sums.rows
         ],
+        by_step=[
+            OutcomesOfStepView(step=step, rows=sums.rows, coverage=[sums.coverage(level) for level in LEVELS])
+            for step, sums in enumerate(total.by_step(), start=1)
+            if sums.rows
+        ],
         policy=policy_of(session, model, begun),
     )
 
@@ -168,7 +189,7 @@ def of_model_by(engine: Engine, owner: str, name: str) -> OutcomesView:
 
 
 def _intervals(model: Model, *, of_classes: bool) -> Literal["predictive", "calibrated", "sets"]:
-    if model.calibration is not None:
+    if model.calibration is not None or model.settings.get("time"):
         return "calibrated"
     return "sets" if of_classes else "predictive"
 

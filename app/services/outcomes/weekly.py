@@ -14,6 +14,7 @@ from app.services.access import audit
 from app.services.errors import ConflictError, NotFoundError
 from app.services.explanations.guard import check_succeeded
 from app.services.fits import models
+from app.services.fits.forecasts import refuse_forecaster
 from app.services.predictions.earlier_tables import table_of
 from app.services.predictions.predict_rows import translating_sampler_errors
 from app.store import events
@@ -127,6 +128,7 @@ def set_policy(session: Session, owner: str, name: str, policy: Policy) -> Model
     """
     model = models.get(session, owner, name)
     check_succeeded(model)
+    refuse_forecaster(model.settings, "its intervals rest on rehearsals")
     try:
         begun = watches.lock(session, owner, model.id)
     except ModelGoneError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,9 @@ class OutcomeScores:
         where it has such, else the predictive one.
     above
         Whether an outcome is above the predicted median, calibrated or not; False for classes.
+    steps
+        Of forecasts: whether the outcome was forecast at each step ahead, and was inside intervals of each
+        of `LEVELS` there, int64 [row, step, 1 + level]; None of others.
 
     """
 
@@ -61,6 +65,7 @@ class OutcomeScores:
     inside_50: Bools
     inside_90: Bools
     above: Bools
+    steps: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -68,7 +73,9 @@ class OutcomeScores:
 
     def part(self, rows: NDArray[np.int64] | slice) -> OutcomeScores:
         """Select some of the rows."""
-        return OutcomeScores(*(getattr(self, each.name)[rows] for each in fields(self)))
+        own: list[Any] = [getattr(self, each.name) for each in fields(self)]
+        parts: list[Any] = [None if each is None else each[rows] for each in own]
+        return OutcomeScores(*parts)
 
 
 def score_outcomes(

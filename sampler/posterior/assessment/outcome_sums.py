@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -35,7 +36,10 @@ def _no_bins() -> list[int]:
 
 @dataclass(frozen=True)
 class OutcomeSums:
-    """Sums over outcomes: their number, marks, scores and squares; `bins` counts the PIT in tenths."""
+    """Sums over outcomes: their number, marks, scores and squares; `bins` counts the PIT in tenths.
+
+    Of forecasts `steps` are numbers of outcomes, and of those inside 50% and 90% intervals, by step ahead.
+    """
 
     rows: int = 0
     inside_50: int = 0
@@ -47,6 +51,7 @@ class OutcomeSums:
     error: float = 0.0
     error_rows: int = 0  # with a known error
     bins: list[int] = field(default_factory=_no_bins)
+    steps: list[list[int]] = field(default_factory=list)
 
     @classmethod
     def of(cls, scores: OutcomeScores) -> Self:
@@ -64,18 +69,22 @@ class OutcomeSums:
             error=float(scores.error[known].sum()),
             error_rows=int(known.sum()),
             bins=bins.tolist(),
+            steps=[] if scores.steps is None else scores.steps.sum(axis=0).tolist(),
         )
 
     def plus(self, other: OutcomeSums, sign: int = 1) -> OutcomeSums:
         """Add other sums, or take them away with sign -1."""
         mine, theirs = vars(self), vars(other)
-        added = {name: mine[name] + sign * theirs[name] for name in mine if name != "bins"}
+        added = {name: mine[name] + sign * theirs[name] for name in mine if name not in ("bins", "steps")}
         bins = [a + sign * b for a, b in zip(self.bins, other.bins, strict=True)]
-        return OutcomeSums(**added, bins=bins)
+        both = zip_longest(self.steps, other.steps, fillvalue=[0, 0, 0])
+        steps = [[a + sign * b for a, b in zip(*each, strict=True)] for each in both]
+        return OutcomeSums(**added, bins=bins, steps=steps)
 
     def to_json(self) -> dict[str, Any]:
         """Return the sums as JSON values."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        named = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: each for name, each in named.items() if name != "steps" or each}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
@@ -87,6 +96,10 @@ class OutcomeSums:
         inside = self.inside_50 if level == 0.5 else self.inside_90
         lower, upper = chance_range(level, self.rows)
         return {"level": level, "observed": inside / self.rows, "lower": lower, "upper": upper}
+
+    def by_step(self) -> list[OutcomeSums]:
+        """Return the numbers of forecasts of outcomes, and of those inside, of each step ahead from 1."""
+        return [OutcomeSums(rows, half, most) for rows, half, most in self.steps]
 
     def pit_mean(self) -> dict[str, float]:
         """Return the mean PIT, and the 95% range that chance allows it around a half."""

@@ -272,6 +272,17 @@ def _check_outcomes(client, path, plan) -> None:
     assert (other.status_code, other.json()["errors"][0]["row"]) == (422, 1)
     file = Forecaster.from_bytes(client.get(f"{path}/file").content)
     assert file.history.y[:, -1].tolist() == [30.0, 31.0]
+    second = [row | {"sales": 30.0, "region": "north"} for row in plan[1::4]]
+    assert "too few to check" in client.post(f"{path}/outcomes", json={"rows": second}).json()["text"]
+    told = client.get(f"{path}/outcomes").json()
+    assert (told["rows"], told["intervals"]) == (4, "calibrated")
+    assert [(each["step"], each["rows"]) for each in told["by_step"]] == [(1, 4), (2, 2)]
+    shown = page_of(client.get(f"/ui{path}/outcomes", headers=ACCEPT))
+    assert "By step ahead" in shown.words
+    for what in ("recalibrate", "refit", "policy"):
+        sent = {"recalibrate": "weekly"} if what == "policy" else {}
+        refused = client.post(f"{path}/outcomes/{what}", json=sent)
+        assert (refused.status_code, "rehearsals" in refused.text or "refit" in refused.text) == (409, True)
 
 
 def _broken(client, model_id: str, dataset_id: str) -> list[str]:
