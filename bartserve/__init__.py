@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         holdout_rows,
         load,
         load_many,
+        make_long,
         select_features,
         tune,
     )
@@ -44,6 +45,7 @@ _HOMES = {
     "holdout_rows": "sampler",
     "load": "sampler",
     "load_many": "sampler",
+    "make_long": "sampler",
     "select_features": "sampler",
     "tune": "sampler",
 }
@@ -61,6 +63,7 @@ __all__ = [
     "holdout_rows",
     "load",
     "load_many",
+    "make_long",
     "select_features",
     "tune",
 ]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sampler.data.splits.holdout import holdout_rows
     from sampler.fitting import fit, load
     from sampler.forecasts.forecaster import Forecaster
+    from sampler.forecasts.wide import make_long
     from sampler.kernels.jit import is_warm, warm
     from sampler.many.fitting import fit_many, load_many
     from sampler.posterior.posterior import Posterior
@@ -62,6 +63,7 @@ _HOMES = {
     "is_warm": "kernels.jit",
     "load": "fitting",
     "load_many": "many.fitting",
+    "make_long": "forecasts.wide",
     "pack": "storage.draw_codec",
     "prepare": "preparation",
     "resume_chain": "chains",
@@ -100,6 +102,7 @@ __all__ = [
     "is_warm",
     "load",
     "load_many",
+    "make_long",
     "pack",
     "prepare",
     "resume_chain",

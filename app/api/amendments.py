@@ -1,6 +1,6 @@
 """Amended copies of datasets over HTTP."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Response
 from pydantic import Field
@@ -37,6 +37,11 @@ class AmendRequest(StrictBody):
     dates: DateOrder | None = Field(
         None, description="The order of texts that become dates, where the file shows none."
     )
+    wide: Literal["long"] | None = Field(
+        None,
+        description="`long` makes a row of each cell of the columns that are named by times, with columns "
+        "time and value; it is the only change of its request.",
+    )
     name: str | None = Field(None, description="The name of the new dataset; defaults to that of the old.")
 
 
@@ -56,7 +61,7 @@ def amend_dataset(
     settings: TheSettings,
     idempotent: TheIdempotentRequest,
 ) -> Response:
-    """Copy a dataset with other kinds of columns, or with values read as missing; no second upload is needed.
+    """Copy a dataset with other kinds, values read as missing, or made long; no second upload is needed.
 
     Texts become numbers, booleans or dates by the rules of an upload; 422 names the column and row of a
     value that doesn't. The old dataset stays as it is.
@@ -71,7 +76,7 @@ def amend_dataset(
                 dataset_id,
                 body.columns,
                 [str(value) for value in body.missing],
-                Options(decimal=body.decimal, dates=body.dates),
+                Options(decimal=body.decimal, dates=body.dates, wide=body.wide),
                 max_bytes=settings.max_body_bytes,
             ) as (old, parsed),
             transactions() as session,

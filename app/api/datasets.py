@@ -86,6 +86,15 @@ class MissingView(BaseModel):
     count: int
 
 
+class WideView(BaseModel):
+    """Columns that are named by times in equal steps, of a table with a column for each time."""
+
+    columns: int
+    first: str
+    last: str
+    step: str = Field(description="For example: a month.")
+
+
 class ReadAsView(BaseModel):
     """Report of how the file was read; fields for delimited files are null for other formats."""
 
@@ -129,6 +138,11 @@ class ReadAsView(BaseModel):
     )
     codes: dict[str, list[str]] | None = Field(
         None, description="Values that an amendment read as missing, by column."
+    )
+    wide: WideView | None = Field(
+        None,
+        description="Columns that `wide=long`, or POST /datasets/{id}/amend, makes rows of; null where there "
+        "are none.",
     )
 
 

@@ -95,6 +95,10 @@ def amend_dataset(
         Literal["day-first", "month-first"] | None,
         typer.Option(help="The order of texts that become dates, where the file shows none."),
     ] = None,
+    wide: Annotated[
+        Literal["long"] | None,
+        typer.Option(help="Make a row of each cell of the columns that are named by times."),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the copy; default: that of the dataset.")] = None,
     as_json: AsJson = False,
     url: Url = None,
@@ -106,7 +110,13 @@ def amend_dataset(
         changes.setdefault(column, {}).setdefault("missing", []).append(value)
     with asking(url, data_dir, err.print) as client:
         amended = client.amend(
-            _dataset(client, dataset), changes, missing=missing or (), decimal=decimal, dates=dates, name=name
+            _dataset(client, dataset),
+            changes,
+            missing=missing or (),
+            decimal=decimal,
+            dates=dates,
+            wide=wide,
+            name=name,
         )
     _show_dataset(amended, as_json=as_json)
 

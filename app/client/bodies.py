@@ -42,6 +42,7 @@ class ReadOptions(TypedDict, total=False):
     sheet: str  # of a workbook, by name or number
     dates: Literal["day-first", "month-first"]  # the order in 1/2/2026
     missing: Sequence[str]  # spellings of a missing value, instead of the usual ones
+    wide: Literal["keep", "long"]  # of a table with a column for each time
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class Datasets(Calls):
             Kinds by column name that override the detected ones: number, boolean, date, category or text.
         **reading
             Reading options that override the detected ones: separator, quoting, encoding, decimal, header,
-            dates, missing.
+            dates, missing, wide.
 
         Raises
         ------
@@ -62,6 +62,7 @@ class Datasets(Calls):
         missing: Sequence[str | float] = (),
         decimal: Literal["point", "comma"] | None = None,
         dates: Literal["day-first", "month-first"] | None = None,
+        wide: Literal["long"] | None = None,
         name: str | None = None,
     ) -> Dataset:
         """Copy a dataset with other kinds of columns, or with values read as missing.
@@ -76,12 +77,14 @@ class Datasets(Calls):
             Values that mean missing in every column of text or numbers.
         decimal, dates
             Decimal sign and order of days of texts that become numbers or dates, where the file shows none.
+        wide
+            "long" makes a row of each cell of the columns that are named by times; it is the only change.
         name
             Name of the new dataset; defaults to that of the old one.
 
         """
         changes = {key: dict(each) for key, each in (columns or {}).items()}
-        given = {"decimal": decimal, "dates": dates, "name": name}
+        given = {"decimal": decimal, "dates": dates, "wide": wide, "name": name}
         body = without_none({"columns": changes, "missing": list(missing), **given})
         path = address("datasets", dataset, "amend")
         return Dataset.of(self._json(Call("POST", path, json=body, keyed=True)))

@@ -14,13 +14,14 @@ from sqlalchemy import Engine
 from app.services import datasets
 from app.services.datasets import Parsed
 from app.services.errors import Fault, InvalidRequestError, NotFoundError
-from app.services.readers.options import TYPED, Options
+from app.services.readers.options import LONG, TYPED, Options
 from app.services.readers.values.missing import MissingValues
 from app.services.request_bodies import StrictBody
 from app.store import datasets as store
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from app.store.tables import Dataset
+from sampler.host.wide import wide_times
 
 MissingValue = Annotated[str, Field(max_length=1000)] | float
 
@@ -76,7 +77,12 @@ def amended(
             changes[name] = ColumnChangeRequest(kind=change.kind, missing=more)
     changes = {name: change for name, change in changes.items() if _changes(change, known.get(name))}
     faults = [Fault(name, None, "the dataset has no such column") for name in changes if name not in known]
-    if not changes and not faults:
+    is_long = given is not None and given.wide is not None
+    if is_long and changes:
+        faults += [
+            Fault("wide", None, "a table is made long by itself: send the other changes before or after")
+        ]
+    if not changes and not faults and not is_long:
         faults = [Fault("columns", None, "nothing changes: give another kind, or values that mean missing")]
     faults = faults or [
         fault for name, change in changes.items() if (fault := _unfit(name, change, known[name]))
@@ -88,11 +94,11 @@ def amended(
         _write(engine, dataset, changes, options.as_text, file)
         file.seek(0)
         with datasets.parse_upload(file, options, max_bytes) as parsed:
-            yield dataset, _merged(dataset, changes, parsed)
+            yield dataset, (_as_long if is_long else _merged)(dataset, changes, parsed)
 
 
 def _reading(dataset: Dataset, changes: Mapping[str, ColumnChangeRequest], given: Options) -> Options:
-    """Return how the columns are read: as their file was, with the changes.
+    """Return how the columns are read: as their file was, with the changes, or made long.
 
     The text of the file is read where it was kept and a column changes, or its values don't give it back.
     """
@@ -104,6 +110,9 @@ def _reading(dataset: Dataset, changes: Mapping[str, ColumnChangeRequest], given
         # True and false are numbers as values, not as text.
         as_numbers = {name for name, kind in changed.items() if (old[name], kind) == ("boolean", "number")}
         as_text = {*changes, *spellings} - as_numbers
+    if given.wide is not None:  # the values of all columns of times are read together
+        wide = wide_times([*old])
+        as_text -= {*(wide.columns if wide else ())}
     kinds = {name: kind for name, kind in old.items() if name in as_text} | changed
     codes = {name: tuple(codes) for name, codes in _codes(changes, report.get("codes") or {}).items()}
     return Options(
@@ -114,6 +123,7 @@ def _reading(dataset: Dataset, changes: Mapping[str, ColumnChangeRequest], given
         missing=tuple(report.get("spellings") or ()) or None,
         codes={name: codes[name] for name in codes if name in as_text},
         as_text=tuple(as_text),
+        wide=given.wide,
     )
 
 
@@ -187,6 +197,19 @@ def _merged(dataset: Dataset, changes: Mapping[str, ColumnChangeRequest], parsed
         columns=columns,
         warnings=[*warnings, *datasets.notes_on(columns)],
         read_as=read_as,
+    )
+
+
+def _as_long(dataset: Dataset, _changes: Mapping[str, ColumnChangeRequest], parsed: Parsed) -> Parsed:
+    """Keep how the file was read, of a table that was made long."""
+    notes = {*datasets.notes_on(dataset.columns), *datasets.notes_on(parsed.columns)}
+    said = [each for each in dataset.warnings if each not in notes and not each.endswith(LONG)]
+    made = [each for each in parsed.warnings if each not in notes]
+    own = {"wide": None, "codes": None, "units": parsed.read_as.get("units")}
+    return replace(
+        parsed,
+        warnings=[*said, *made, *datasets.notes_on(parsed.columns)],
+        read_as=datasets.reported_as(dataset, parsed).read_as | own,
     )
 
 

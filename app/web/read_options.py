@@ -1,12 +1,13 @@
 """Query parameters for reading a file; whatever is not given is detected."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.services import datasets
 from app.services.readers.encodings import check_encoding
-from app.services.readers.options import Format, Options, Quote, Totals
+from app.services.readers.options import Format, Options, Quote, Totals, Wide
 from sampler.host.data import DateOrder, Decimal, Separator
 
 # Content types of files with their formats; None: detected from the signature.
@@ -87,6 +88,11 @@ class UploadQuery(ReadingQuery):
     """Options for an upload: those for reading, a name, and kinds of columns."""
 
     name: str | None = Field(None, description="The name of the dataset; defaults to the file's name.")
+    wide: Wide | None = Field(
+        None,
+        description="Whether a table with a column for each time (2024-01, 2024-02, ..) is made `long`, with "
+        "a row for each of their cells in columns time and value, or is kept, as it is by default.",
+    )
     kind: Annotated[list[Annotated[str, Field(max_length=300)]], Field(max_length=10_000)] = Field(
         default=[],
         description="The kind of a column as NAME:KIND: number, boolean, date, category or text; repeatable.",
@@ -94,4 +100,5 @@ class UploadQuery(ReadingQuery):
 
     def options(self, promised: Format | None, kinds: dict[str, str] | None = None) -> Options:
         """Convert to reader options; raises InvalidRequestError."""
-        return super().options(promised, datasets.kinds_of(self.kind) | (kinds or {}))
+        options = super().options(promised, datasets.kinds_of(self.kind) | (kinds or {}))
+        return replace(options, wide=self.wide)

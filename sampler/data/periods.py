@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date, timedelta
 from functools import cache
 
@@ -55,6 +56,16 @@ def read_periods(cells: Sequence[str | None]) -> tuple[Floats, str] | None:
                 continue
             return np.array([np.nan if cell is None else known[cell] for cell in cells]), form
     return None
+
+
+def periods_of(cell: str) -> dict[str, int]:
+    """Return the first day, in days since 1970, of the period that a cell is, by each form that it has."""
+    found = {}
+    for form in FORMS:
+        if _pattern(form).fullmatch(cell):
+            with suppress(ValueError):
+                found[form] = _day(cell, form)
+    return found
 
 
 def period_text(days: float, form: str) -> str:

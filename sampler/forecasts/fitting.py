@@ -22,6 +22,7 @@ from sampler.forecasts.forecaster import Forecaster
 from sampler.forecasts.history import History, SeriesKey
 from sampler.forecasts.members import NUGGET, Member, members_of
 from sampler.forecasts.paths import MOST_COMMON, Fitted
+from sampler.forecasts.wide import read_asked
 from sampler.posterior.posterior import Posterior
 from sampler.preparation import prepare
 from sampler.running import run
@@ -62,7 +63,7 @@ def plan_forecaster(
     table: Table, outcome: RawColumn, arguments: Mapping[str, Any]
 ) -> tuple[History, dict[str, Any]]:
     """Read the history of a fit and resolve its settings; raises as `fit_forecaster`."""
-    asked = Forecasting.read({name: arguments.get(name) for name in FORECAST}, table.names)
+    asked = read_asked({name: arguments.get(name) for name in FORECAST}, table.names)
     if asked is None:
         raise SettingsError("time is needed: name the column of times", field="time", code="not_accepted")
     features = _features(table.names, outcome.name, asked, arguments.get("features"))

@@ -63,7 +63,7 @@ class Times:
             column.name,
             wrong,
             f"{cells[wrong[0]]!r} is no time: give dates, numbers, or periods of one form such as {EXAMPLES} "
-            "(of a table with a column for each step make one with a row for each, as pandas.melt does)",
+            "(a table with a column for each step needs a row for each, as bartserve.make_long makes them)",
         )
 
     def text(self, value: float) -> Any:

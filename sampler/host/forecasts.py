@@ -21,6 +21,7 @@ from sampler.forecasts.members import Member
 from sampler.forecasts.outcomes import ScoredSteps, score_newer
 from sampler.forecasts.paths import Fitted
 from sampler.forecasts.untrusted import read_untrusted
+from sampler.forecasts.wide import read_asked
 from sampler.pairs import check as check_combination
 from sampler.storage.forecast_file import MEDIA_TYPE as FORECASTER_TYPE
 from sampler.storage.forecast_file import is_forecaster, with_models
@@ -47,6 +48,7 @@ __all__ = [
     "parts_of",
     "plan_forecaster",
     "planned_members",
+    "read_asked",
     "read_untrusted",
     "rehearse",
     "score_newer",

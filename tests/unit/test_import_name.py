@@ -28,6 +28,7 @@ NAMES = [
     "holdout_rows",
     "load",
     "load_many",
+    "make_long",
     "select_features",
     "tune",
 ]

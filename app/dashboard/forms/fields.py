@@ -51,6 +51,7 @@ def reading_options(form: FormData) -> Options:
     """Return the reading options of a form with a file; raises InvalidRequestError."""
     texts: dict[str, Any] = {name: text(form, name) for name in ReadingQuery.model_fields}
     # Repeatable parameters of the API are one form field each.
+    texts["wide"] = text(form, "wide")
     texts |= {"missing": parts(texts["missing"], ","), "kind": parts(text(form, "kind"), "\n") or []}
     try:
         return UploadQuery.model_validate(texts).options(None)

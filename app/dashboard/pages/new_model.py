@@ -3,6 +3,7 @@
 All other settings are loaded when they are asked for, with what was entered before.
 """
 
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,6 +37,7 @@ MANY = 200  # datasets offered
 USABLE = {"number", "boolean", "category", "date"}
 MOST_KINDS = 200  # columns with a choice of kind on the page; the API accepts any number
 HOLDOUT = "20"  # percent, unless another share is entered
+PERIODS = re.compile(r"looks like a (quarter|month|week|day as)")  # of a column's note: times as they are
 # Asked of everybody; how new rows will differ are two fields of one question.
 OF_FORECASTS = tuple(field.name for field in fit_fields.FORECASTS)
 QUESTIONS = ("target", "missing_target", "new_rows.groups", "new_rows.later", fit_fields.TREATMENT.name, "by")
@@ -208,6 +210,8 @@ def _page(
         full=full,
         models=models,
         columns=columns,
+        times=[each["name"] for each in columns if each["kind"] == "date" or PERIODS.search(each["note"])],
+        wide=dataset and (dataset.read_as or {}).get("wide"),
         usable=usable,
         fits={
             column["name"]: fit_fields.fitted_as(column, profile)

@@ -18,12 +18,12 @@ from sampler.host.forecasts import (
     FORECAST_DEFAULTS,
     FORECAST_SETTINGS,
     Combination,
-    Forecasting,
     check_combination,
     learns,
     parts_of,
     plan_forecaster,
     planned_members,
+    read_asked,
     settings_of_member,
 )
 from sampler.host.settings import NewRows
@@ -106,7 +106,7 @@ def plan(
         "subgroups": request.subgroups,
     }
     with refusing(request):
-        asked = Forecasting.read(request.forecast, names)
+        asked = read_asked(request.forecast, names)
         check_combination(Combination(given | beside))
     assert asked is not None, "entries at their defaults are left out of requests"
     _refuse_beside(request)

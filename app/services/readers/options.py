@@ -11,11 +11,13 @@ Format = Literal["csv", "parquet", "arrow", "xlsx", "xlsb", "xls", "ods", "json"
 TYPED = ("parquet", "arrow", None)  # formats without cells as they were written
 WORKBOOKS = ("xlsx", "xlsb", "xls", "ods")
 Totals = Literal["keep", "leave-out"]
+Wide = Literal["keep", "long"]
 Quoted = Literal["needed", "words", "all"]
 KINDS = ("number", "boolean", "date", "category", "text")
 CHARACTERS: dict[str, str] = dict(zip(get_args(Separator), ",;\t| ", strict=True))
 QUOTES: dict[str, str] = {"double": '"', "single": "'"}
 
+LONG = "(?wide=long)"  # at the end of the warning of a table with a column for each time
 EVERY = "*"  # in a request, for columns to keep: all
 TEXTS = "texts"  # in the report of how a file was read: columns of texts in a format with types
 WRITTEN = "written"  # in the report of how a file was read: its style, but for the decimal sign
@@ -70,6 +72,7 @@ class Options:
     header_line: int | None = None
     sheet: str | None = None
     totals: Totals | None = None
+    wide: Wide | None = None
     dates: DateOrder | None = None
     missing: tuple[str, ...] | None = None
     kinds: dict[str, str] = field(default_factory=dict)

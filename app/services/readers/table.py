@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -15,17 +16,19 @@ from app.services.readers.delimited import read_delimited
 from app.services.readers.dialect import NUMBER, Dialect
 from app.services.readers.encodings import as_utf8
 from app.services.readers.json_records import read_json
-from app.services.readers.options import TEXTS, WORKBOOKS, WRITTEN, CsvStyle, Options, ReaderLimits
+from app.services.readers.options import LONG, TEXTS, WORKBOOKS, WRITTEN, CsvStyle, Options, ReaderLimits
 from app.services.readers.scratch import Scratch
 from app.services.readers.spool import Spool
 from app.services.readers.unpack import format_of, unpack
 from app.services.readers.values import numbers
 from app.services.readers.values.numbers import Style
 from app.services.readers.values.typing_text import Typing, doubt_of_typed
+from app.services.readers.wide import make_long
 from app.services.readers.workbook import read_workbook
 from app.store.column_codec import exact_numbers
 from sampler.host.data import counted
 from sampler.host.data import value_as_text as as_text
+from sampler.host.wide import WideTimes, long_names, wide_times
 
 FORMATS = {
     "csv": "CSV",
@@ -79,6 +82,11 @@ class ReadTable:
     dialect: Dialect | None = None
     warnings: list[str] = field(default_factory=list)
     leaves_out_totals: bool = False
+
+    @cached_property
+    def wide(self) -> WideTimes | None:
+        """The columns that are named by times, of a table with a column for each; None for other tables."""
+        return None if self.options.known or self.options.wide == "keep" else wide_times(self.spool.names)
 
     @property
     def num_rows(self) -> int:
@@ -248,6 +256,7 @@ def _opened(file: BinaryIO, options: Options, limits: ReaderLimits, scratch: Scr
             f"is line {line}. Name another if it is not (?header_line=...)"
         )
     _look_for_totals(table)
+    _look_for_times(table, limits, scratch)
     return table
 
 
@@ -268,6 +277,60 @@ def _look_for_totals(table: ReadTable) -> None:
         )
     elif table.leaves_out_totals:
         table.warnings.append(f"row {spool.num_rows}, the last, with totals ({label[:40]!r}) is left out")
+
+
+def _look_for_times(table: ReadTable, limits: ReaderLimits, scratch: Scratch) -> None:
+    """Tell of columns named by times, and make a row of each of their cells if that is asked for."""
+    wide, asked = table.wide, table.options.wide
+    if wide is None:
+        if asked == "long":
+            raise UnusableDataError(
+                "No four columns are named by times in equal steps, such as 2024-01, 2024-02, .. or week 1, "
+                "week 2, ..: name them so, or leave out wide=long."
+            )
+        return
+    if asked == "long":
+        _make_long(table, wide, limits, scratch)
+        return
+    table.read_as["wide"] = {
+        "columns": len(wide.columns), "first": wide.columns[0], "last": wide.columns[-1], "step": wide.step
+    }  # fmt: skip
+    time, value = long_names([name for name in table.spool.names if name not in wide.columns])
+    table.warnings.append(
+        f"{wide.in_words}: forecasts need a row for each time. Read the table so, with columns "
+        f"{time} and {value} in their place {LONG}"
+    )
+
+
+def _make_long(table: ReadTable, wide: WideTimes, limits: ReaderLimits, scratch: Scratch) -> None:
+    """Make a row of each cell of the columns of times; row labels and empty columns without a name go."""
+    kept = {}
+    for index, column in table.spool.columns([
+        at for at, name in enumerate(table.spool.names) if name not in wide.columns
+    ]):  # fmt: skip
+        cells = column.slice(0, table.num_rows)
+        if index in (table.dialect.unnamed if table.dialect else ()) and (
+            _is_blank(cells) or (index == 0 and pc.count_distinct(cells).as_py() == len(cells))
+        ):
+            table.warnings.append(f"column {index + 1} of the file has no name: it is left out")
+            continue
+        kept[table.spool.names[index]] = cells
+    if not kept and table.num_rows > 1:
+        raise UnusableDataError(
+            f"{wide.in_words} are all of the table, so nothing tells the series of its "
+            f"{table.num_rows} rows: add a column that names them."
+        )
+    spool, as_text = make_long(table.spool, kept, wide, table.num_rows, limits, scratch)
+    table.options = replace(table.options, as_text=(*table.options.as_text, *as_text))
+    if table.read_as["format"] in {*WORKBOOKS, "json"}:
+        table.read_as[TEXTS] = [field.name for field in spool.schema if pa.types.is_string(field.type)]
+    if table.dialect is not None:
+        unnamed = [table.spool.names[index] for index in table.dialect.unnamed]
+        places = frozenset(at for at, name in enumerate(spool.names) if name in unnamed)
+        table.dialect = replace(table.dialect, names=tuple(spool.names), unnamed=places, labels=False)
+    table.spool, table.leaves_out_totals = spool, False
+    time, value = spool.names[-2:]
+    table.warnings.append(f"{wide.in_words}, are made rows: {time} has their names, {value} their cells")
 
 
 def _of_cells(
@@ -315,7 +378,9 @@ def _of_text(
         )
     if dialect.doubt:
         table.warnings.append(dialect.doubt)
+    times = table.wide.columns if table.wide else ()
     numeric = [name for name in dialect.names if dialect.header and NUMBER.fullmatch(name)]
+    numeric = [name for name in numeric if name not in times]
     if numeric and not options.known:
         table.warnings.append(
             f"Column names are numbers ({', '.join(numeric[:3])}): if line {dialect.line} is not a header, "

@@ -55,6 +55,38 @@ def test_a_dataset_is_mended_on_its_page(browser, client):
     page_of(browser.post(f"/ui/datasets/{new['id']}/amend", data={"kind:rent": "number"}), 422)
 
 
+def test_a_wide_table_is_made_long_at_a_click(browser, client):
+    """The page of a table with a column for each month, and the form, lead to a row for each."""
+    months = [f"2024-{month:02}" for month in range(1, 13)]
+    lines = [",".join(["shop", *months]), *(f"{shop},1,2,,4,5,6,7,8,9,10,11,12" for shop in "AB")]
+    old = post_csv(client, "\n".join(lines), name="plan").json()
+    at = f"/ui/datasets/{old['id']}"
+    form = page_of(browser.get(f"/ui/models/new?dataset={old['id']}&target=2024-01"))
+    assert "Make these 12 columns rows" in form.words
+    page = page_of(browser.get(at))
+    assert "Make 12 columns of times rows" in page.words
+
+    both = {"wide": "long", "columns": {"shop": {"kind": "text"}}}
+    refused = client.post(f"/datasets/{old['id']}/amend", json=both)
+    assert (refused.status_code, refused.json()["errors"][0]["column"]) == (422, "wide")
+    copied = client.post(f"/datasets/{old['id']}/amend", json={"wide": "long"})
+    made = browser.post(f"{at}/amend", data=page.hidden | {"wide": "long"})
+
+    words = page_of(made).words
+    assert "are made rows: time has their names, value their cells" in words
+    assert "columns of times rows" not in words
+    new = client.get(f"/datasets/{str(made.url).rpartition('/')[2]}").json()
+    assert (new["num_rows"], new["read_as"]["wide"]) == (24, None)
+    assert copied.json()["columns"] == new["columns"]
+    assert [(each["name"], each["kind"]) for each in new["columns"]] == [
+        ("shop", "category"), ("time", "date"), ("value", "number"),
+    ]  # fmt: skip
+    assert new["columns"][2]["missing"] == 2
+    asked = page_of(browser.get(f"/ui/models/new?dataset={new['id']}&target=value"))
+    assert "Forecast the next steps, by time" in asked.words
+    page_of(browser.post(f"/ui/datasets/{new['id']}/amend", data={"wide": "long"}), 422)
+
+
 def test_a_refused_change_keeps_the_choices_on_the_datasets_page(browser, client):
     """A kind that doesn't fit names a few cells and their number; a level isn't ticked as missing."""
     text = "floor;rent;begin\n" + "".join(

@@ -83,6 +83,11 @@ def answered(table, y):
     return table | {"step": table["month"]}, y
 
 
+def wide(table, y):
+    """Give a column for each month, and a row for each shop."""
+    return {"shop": table["shop"][:3]} | {f"2024-0{k}": y[k : k + 3] for k in range(1, 7)}, y[:3]
+
+
 CASES = {
     "far": (far, {"known": None}, DataError, "'month', row 144: .* 2,9.* steps of a day.*correct the time"),
     "beyond": (beyond, {"known": None}, DataError, "'month', row 144: .* steps of 1, for .*correct the time"),
@@ -94,13 +99,14 @@ CASES = {
     "gaps": (sparse, {}, SettingsError, 'of the steps have no row.*gaps="zero".*gaps="missing"'),
     "short": (short, {"series": None}, DataError, "20 steps is too short.*add earlier rows"),
     "changing": (changing, {}, SettingsError, r"temperature isn't known.*2019-02 of shop s0.*known=\['temp"),
-    "no times": (words, {}, DataError, "column 'month', row 1: 'soon' is no time.*2014 Q1.*melt"),
+    "no times": (words, {}, DataError, "column 'month', row 1: 'soon' is no time.*2014 Q1.*make_long"),
     "no series": (without_series, {}, DataError, "column 'shop', row 1: the row has no series"),
     "horizon": (None, {"horizon": 12}, SettingsError, "a quarter of the 48 steps.* horizon=11 or less"),
     "no horizon": (None, {"horizon": None}, SettingsError, "horizon is needed"),
     "no time": (None, {"time": None}, SettingsError, "time is needed"),
     "step": (None, {"step": "week"}, SettingsError, "not in steps of a week: leave step out"),
     "name": (None, {"time": "moth"}, SettingsError, "time names 'moth'.*did you mean month"),
+    "wide": (wide, {"series": "shop", "known": None}, SettingsError, "2024-06, a month each.*make_long"),
     "one time": (one_time, {}, SettingsError, "no series has two times: name the columns of series"),
     "no season": (None, {"difference": "season", "season": 1}, SettingsError, "leave difference out"),
     "large": (large, {}, DataError, "reach 1e.200.* rescale it"),

@@ -260,6 +260,41 @@ def test_the_form_asks_for_a_forecast(client, dataset_id):
     assert "Forecast" in page.words
 
 
+def _periods() -> dict[str, list]:
+    """Write 60 times in each form that planners' files have."""
+    months, days = np.datetime64("2019-01") + np.arange(60), np.datetime64("2024-01-01") + np.arange(60)
+    names = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+    return {
+        "2014 Q1": [f"{2014 + k // 4} Q{k % 4 + 1}" for k in range(61)],
+        "1987 Jan": [f"{1987 + k // 12} {names[k % 12]}" for k in range(61)],
+        "2024-W05": [(np.datetime64("2023-01-30") + 7 * k).item().strftime("%G-W%V") for k in range(61)],
+        "2024M01": [f"{month}".replace("-", "M") for month in [*months, np.datetime64("2024-01")]],
+        "20240101": [f"{day}".replace("-", "") for day in [*days, np.datetime64("2024-03-01")]],
+    }
+
+
+@only("sqlite")
+@pytest.mark.parametrize("form", _periods())
+def test_periods_are_times_from_upload_to_forecast(client, settings, form):
+    """Times of each form, with three gaps: the form offers them, and forecasts go on in the same form."""
+    times = _periods()[form]
+    kept = [k for k in range(60) if k not in (7, 20, 21)]
+    rng = np.random.default_rng(2)
+    table = {"when": [times[k] for k in kept], "y": rng.normal(size=len(kept)).round(3).tolist()}
+    dataset_id = post_csv(client, csv_of(table)).json()["id"]
+    asked = page_of(client.get(f"/ui/models/new?dataset={dataset_id}&target=y", headers=ACCEPT))
+    assert "Forecast the next steps, by when" in asked.words
+    body = {"dataset_id": dataset_id, "target": "y", "time": "when", "horizon": 2, "season": 1}
+    fitted = client.post("/models", json=body | {"difference": "last"} | SMALL)
+    assert fitted.status_code == 202, fitted.text
+    run_units(settings)
+    answer = client.post(f"{fitted.headers['location']}/forecast", json={})
+    assert answer.status_code == 200, answer.text
+    assert [str(each) for each in answer.json()["time"][0]][:1] == times[60:]
+    file = Forecaster.from_bytes(client.get(f"{fitted.headers['location']}/file").content)
+    assert np.flatnonzero(np.isnan(file.history.y[0])).tolist() == [7, 20, 21]
+
+
 def _check_outcomes(client, path, plan) -> None:
     """Report the first month: it becomes history once, from whose end the next forecast starts."""
     newest = [row | {"sales": 30.0 + k, "region": "north"} for k, row in enumerate(plan[::4])]
