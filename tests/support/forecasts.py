@@ -2,6 +2,10 @@
 
 import numpy as np
 
+from sampler.definitions.forecast import Forecasting
+from sampler.forecasts.history import History
+from sampler.forecasts.steps import NUMBER, Step
+
 SHORT = {"num_trees": 10, "num_chains": 1, "num_burnin": 20, "num_draws": 25, "thin": 1, "progress": False}
 
 
@@ -25,3 +29,11 @@ def shops(count: int = 3, weeks: int = 48, seed: int = 0) -> tuple[dict, np.ndar
 def rows_of(table: dict, which) -> dict:
     """Select rows of a table."""
     return {name: [values[row] for row in np.flatnonzero(which)] for name, values in table.items()}
+
+
+def history_of(*series, horizon: int = 3, season: tuple[int, ...] = ()) -> History:
+    """Make a history of series of numbers at the steps 0, 1, .."""
+    asked = Forecasting("t", horizon, ("s",) if len(series) > 1 else (), season=season)
+    keys = tuple((str(number),) for number in range(len(series))) if len(series) > 1 else ((),)
+    step = Step("number", 1, 0, NUMBER)
+    return History(asked, "y", step, keys, (False,) * (len(series) > 1), 0, np.array(series), {}, {}, {})

@@ -6,26 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler.definitions.forecast import Forecasting
 from sampler.forecasts.calibration import rehearse
 from sampler.forecasts.fitting import DEFAULTS, fit_members
-from sampler.forecasts.history import History
 from sampler.forecasts.members import Member
 from sampler.forecasts.paths import Fitted, Start, sample_paths
-from sampler.forecasts.steps import NUMBER, Step
 from sampler.preparation import prepare
 from sampler.running import run
-from tests.support.forecasts import SHORT
+from tests.support.forecasts import SHORT, history_of
 
 SMALL = {name: each for name, each in SHORT.items() if name != "progress"}
-
-
-def history_of(*series, horizon=3, season=()):
-    """Make a history of series of numbers at the steps 0, 1, .."""
-    asked = Forecasting("t", horizon, ("s",) if len(series) > 1 else (), season=season)
-    keys = tuple((str(number),) for number in range(len(series))) if len(series) > 1 else ((),)
-    step = Step("number", 1, 0, NUMBER)
-    return History(asked, "y", step, keys, (False,) * (len(series) > 1), 0, np.array(series), {}, {}, {})
 
 
 def autoregression(seed=0, steps=200):

@@ -212,3 +212,7 @@ def test_observed_rows_are_refused(forecaster, plan):
     assert "shop s7 is new and has 1 outcome, and needs 4: observe more" in answer.warnings[0]
     with pytest.raises(DataError, match="s7 is new"):
         again.forecast(rows, series=["s7"])
+    months = [f"2022-{month:02}" for month in range(6, 12)]
+    again.observe({name: months if name == "month" else 6 * new[name] for name in new})
+    with pytest.raises(DataError, match="s7 is new, and 3 series taught the forecaster, which needs 10: fit"):
+        again.forecast(rows, series=["s7"])
