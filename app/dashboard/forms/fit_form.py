@@ -35,7 +35,7 @@ def body_of(form: FormData) -> dict[str, Any]:
     body: dict[str, Any] = {"dataset_id": text(form, "dataset_id") or ""}
     body["target"] = targets if len(targets) > 1 else target
     texts = {name: text(form, name) for name in PLAIN}
-    body |= {name: value for name, value in texts.items() if value is not None}
+    body |= {"family": "auto"} | {name: value for name, value in texts.items() if value is not None}
     for field in fit_fields.every():
         if field.kind == "names" and (names := _names(form, field.name)):
             body[field.name] = names

@@ -95,7 +95,8 @@ def test_the_form_says_what_it_will_fit(browser, client, values, family, words):
     assert words in page_of(browser.get(f"{at}&target=t")).words
     assert words not in page_of(browser.get(at)).words
     assert " selected" in re.search(r'<option value="t"[^>]*>', after)[0]
-    body = {"dataset_id": dataset["id"], "target": "t", "family": "auto"}
+    two_steps = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}&target=t")).hidden
+    body = fit_form.body_of(FormData(two_steps | {"target": "t"}))
     assert client.post("/models/estimate", json=body).json()["settings"]["family"] == family
 
 
@@ -336,6 +337,8 @@ def test_two_steps_ask_four_questions_and_suggest_the_subject(browser, subjects)
     assert [control["name"] for control in second.controls] == asked
     assert len(second.controls) + len(second.hidden) + second.tags.count("button") <= 40
     assert len(re.findall(r"[?]</(?:label|legend)>", step.text)) == 4
+    assert "one for each subject (40)" in second.words
+    assert "one for each y" not in second.words
     assert not second.words_of_programs()
     assert "Will you predict for other values of subject?" in second.words
     assert "About" in second.words
