@@ -23,10 +23,7 @@ bart_upload <- function(data, name = NULL, kinds = NULL, ..., service = NULL) {
     body <- list(content = readBin(data, "raw", file.size(data)), query = list(...))
     type <- if (is.na(type)) "text/csv" else type
   } else {
-    if (is.null(name)) {
-      given <- substitute(data)
-      name <- if (is.symbol(given)) as.character(given) else "data"
-    }
+    name <- name %||% name_of(substitute(data))
     data <- as_frame(data)
     body <- as_csv(data)
     type <- "text/csv"
@@ -51,20 +48,27 @@ bart_datasets <- function(service = NULL) {
   listed("/datasets", c("id", "name", "num_rows", "created_at"), service)
 }
 
-# The items of all pages, a line for each.
 listed <- function(path, columns, service) {
+  lines_of(pages(path, service), columns)
+}
+
+# The items of all pages.
+pages <- function(path, service) {
   items <- list()
   cursor <- NULL
   repeat {
     page <- from_json(send("GET", path, list(limit = 200, cursor = cursor), service = service))
     items <- c(items, page$items)
     cursor <- page$next_cursor
-    if (is.null(cursor)) break
+    if (is.null(cursor)) return(items)
   }
-  as.data.frame(setNames(lapply(columns, function(name) {
-    values <- lapply(items, function(item) item[[name]] %||% NA)
-    unlist(values) %||% character()
-  }), columns))
+}
+
+# A list of objects with the same fields as a data frame, a line for each.
+lines_of <- function(objects, fields) {
+  as.data.frame(setNames(lapply(fields, function(field) {
+    unlist(lapply(unname(objects), function(each) each[[field]] %||% NA)) %||% character()
+  }), fields))
 }
 
 columns_of <- function(dataset) {
@@ -80,8 +84,7 @@ print.bart_dataset <- function(x, ...) {
 }
 
 bart_delete <- function(x, service = NULL) {
-  kind <- if (is.list(x)) class(x)[1] else c(ds = "bart_dataset", set = "bart_set")[sub("_.*", "", x)]
-  path <- c(bart_dataset = "datasets", bart_set = "model-sets")[kind]
-  send("DELETE", address(if (is.na(path)) "models" else path, x), service = service_of(x, service))
+  kind <- if (is.list(x)) kind_of(x) else c(ds = "datasets", set = "model-sets")[sub("_.*", "", x)]
+  send("DELETE", address(if (is.na(kind)) "models" else kind, x), service = service_of(x, service))
   invisible(NULL)
 }

@@ -2,20 +2,25 @@
 
 # Arguments of a fit that name columns which are no features.
 roles <- c("weights", "treatment", "adoption", "exposure", "offset", "event", "lower", "upper", "time",
-           "series", "groups")
+           "series", "groups", "by")
 
 bart_fit <- function(formula, data, ..., wait = TRUE, progress = interactive(), service = NULL) {
-  given <- substitute(data)
-  if (is.character(data)) data <- bart_dataset(data, service = service)
-  if (!inherits(data, "bart_dataset")) {
-    named <- if (is.symbol(given)) as.character(given) else "data"
-    data <- bart_upload(data, name = named, service = service)
-  }
-  service <- service_of(data, service)
-  settings <- c(list(dataset_id = data$id), settings_of(formula, data, list(...)))
-  text <- send("POST", "/models", content = to_json(settings), keyed = TRUE, service = service)
-  model <- object_of(from_json(text), "bart_model", service)
+  data <- dataset_of(data, name_of(substitute(data)), service)
+  model <- start(service_of(data), "/models", "bart_model", settings_of(formula, data, list(...)))
   if (wait) bart_wait(model, progress = progress) else model
+}
+
+# The dataset that was given, by itself or its id, or that of the data frame, which is uploaded.
+dataset_of <- function(data, name, service) {
+  if (inherits(data, "bart_dataset")) return(data)
+  if (is.character(data)) bart_dataset(data, service = service) else bart_upload(data, name = name, service = service)
+}
+
+name_of <- function(expression) if (is.symbol(expression)) as.character(expression) else "data"
+
+# Send what creates or continues an object, once.
+start <- function(service, path, class, body) {
+  object_of(from_json(send("POST", path, content = to_json(body), keyed = TRUE, service = service)), class, service)
 }
 
 # Fields of POST /models for a formula: the target, and the features unless they are all others.
@@ -32,7 +37,11 @@ settings_of <- function(formula, data, settings) {
     settings$family <- "ordinal"
     settings$levels <- order
   }
-  c(list(target = target), settings)
+  if (is.null(settings$family) && length(target) == 1) {
+    kind <- vapply(data$columns, `[[`, "", "kind")[columns == target]
+    if (length(kind) && kind %in% c("category", "text", "boolean")) settings$family <- "auto" # classes
+  }
+  c(list(dataset_id = data$id, target = target), settings)
 }
 
 # The names in a formula: target(s) left of ~, features right of it, NULL for a single point.
@@ -54,7 +63,7 @@ read_formula <- function(formula, columns) {
   if (identical(formula[[3]], as.name("."))) return(list(target = target, event = event, features = NULL))
   empty <- setNames(rep(list(numeric()), length(columns)), columns)
   read <- terms(formula, data = as.data.frame(empty, optional = TRUE))
-  labels <- lapply(as.list(attr(read, "variables"))[-(1:2)], function(each) each)
+  labels <- as.list(attr(read, "variables"))[-(1:2)]
   if (any(attr(read, "order") > 1) || length(attr(read, "offset"))) {
     fail("error", "interactions and offsets are no terms here: trees find interactions by themselves, and offset= names a column")
   }
@@ -81,11 +90,10 @@ bart_models <- function(service = NULL) {
 
 bart_wait <- function(x, progress = interactive(), seconds = Inf) {
   service <- service_of(x)
-  path <- if (inherits(x, "bart_set")) "model-sets" else "models"
   last <- seconds_now() + seconds
   pause <- 0.1
   repeat {
-    x <- object_of(from_json(send("GET", address(path, x), service = service)), class(x), service)
+    x <- object_of(from_json(send("GET", address(kind_of(x), x), service = service)), class(x), service)
     if (is.function(progress)) progress(x) else if (progress) show_progress(x)
     if (!x$state %in% c("queued", "running")) break
     if (seconds_now() + pause > last) {
@@ -115,14 +123,12 @@ show_progress <- function(x) {
 }
 
 bart_cancel <- function(x) {
-  path <- if (inherits(x, "bart_set")) "model-sets" else "models"
-  object_of(from_json(send("POST", address(path, x, "cancel"), service = service_of(x))), class(x), service_of(x))
+  object_of(ask(x, "cancel", NULL), class(x), service_of(x))
 }
 
 bart_extend <- function(model, num_draws = NULL, stop = NULL, wait = TRUE, progress = interactive()) {
-  body <- to_json(list(num_draws = num_draws, stop = stop))
-  text <- send("POST", address("models", model, "extend"), content = body, keyed = TRUE, service = service_of(model))
-  model <- object_of(from_json(text), "bart_model", service_of(model))
+  body <- list(num_draws = num_draws, stop = stop)
+  model <- start(service_of(model), address("models", model, "extend"), "bart_model", body)
   if (wait) bart_wait(model, progress = progress) else model
 }
 

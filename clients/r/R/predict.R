@@ -2,29 +2,31 @@
 
 predict.bart_model <- function(object, newdata, level = 0.9, interval = NULL, quantiles = NULL, ...) {
   if (missing(newdata)) fail("error", "newdata is missing: give the rows to predict as a data frame.")
-  newdata <- as_frame(newdata)
-  # Like R's other models: columns that the model doesn't know are not looked at.
-  rows <- newdata[names(newdata) %in% c(unlist(object$settings), object$settings$features)]
-  body <- list(level = level, interval = interval, quantiles = quantiles, ..., columns = columns_json(rows))
-  answer <- from_json(send("POST", address("models", object, "predict"), content = to_json(body),
-                           repeatable = TRUE, service = service_of(object)))
-  prediction_frame(answer, row.names(newdata))
+  predicted(object, newdata, list(level = level, interval = interval, quantiles = quantiles, ...))
 }
+
+predicted <- function(object, newdata, asked) {
+  newdata <- as_frame(newdata)
+  asked$columns <- columns_json(known_columns(object, newdata, object$by))
+  prediction_frame(ask(object, "predict", asked), row.names(newdata))
+}
+
+percent <- function(share) sprintf("%.10g", 100 * share)
+interval_names <- function(level) paste0(c("lower_", "upper_"), percent(level))
 
 # Columns mean, sd, lower_90, upper_90, ..., of several classes with their names: mean_setosa.
 prediction_frame <- function(answer, labels) {
-  percent <- function(share) sprintf("%.10g", 100 * share)
   wide <- list(mean = answer$mean, sd = answer$sd)
   for (part in answer$intervals) {
-    wide[paste0(c("lower_", "upper_"), percent(part$level))] <- part[c("lower", "upper")]
+    wide[interval_names(part$level)] <- part[c("lower", "upper")]
   }
   for (part in answer$quantiles) wide[[paste0("quantile_", percent(part$q))]] <- part$values
   frame <- list()
   for (name in names(wide)) {
     values <- wide[[name]]
     if (is.list(values) && length(values)) {
-      by_class <- do.call(rbind, values)
-      frame[paste0(name, "_", answer$classes)] <- lapply(seq_len(ncol(by_class)), function(k) by_class[, k])
+      rows <- do.call(rbind, lapply(values, function(row) row %||% NA)) # of no model: missing
+      frame[paste0(name, "_", answer$classes)] <- lapply(seq_along(answer$classes), function(k) rows[, k])
     } else if (!is.null(values)) {
       frame[[name]] <- as.numeric(values)
     }

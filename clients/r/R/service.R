@@ -114,22 +114,23 @@ from_json <- function(text) {
   jsonlite::fromJSON(text, simplifyDataFrame = FALSE, simplifyMatrix = FALSE)
 }
 
-# Fields of requests that are lists, also of one value.
+# Fields of requests that are lists, also of one value, and those that are objects of lists.
 lists <- c("features", "levels", "groups", "slopes", "subgroups", "quantiles", "series", "totals")
+lists_by_name <- c("grid", "by")
 
 # Write a request: named vectors are objects, NULL is left out, data frames are columns of cells.
 to_json <- function(body) {
   body <- body[!vapply(body, is.null, NA)]
-  body[] <- Map(function(name, value) plain(value, name %in% lists), names(body), body)
+  body[] <- Map(function(name, value) plain(value, name %in% lists, name %in% lists_by_name), names(body), body)
   if (!length(body)) return("{}")
   as.character(jsonlite::toJSON(body, auto_unbox = TRUE, null = "null", na = "null", digits = NA,
                                 json_verbatim = TRUE))
 }
 
-plain <- function(value, as_list = FALSE) {
+plain <- function(value, as_list = FALSE, parts_as_lists = FALSE) {
   if (inherits(value, "json")) return(value)
   if (is.data.frame(value)) return(columns_json(value))
-  if (is.list(value)) return(lapply(value, plain))
+  if (is.list(value)) return(lapply(value, plain, as_list = parts_as_lists))
   if (is.factor(value) || inherits(value, c("Date", "POSIXt"))) value <- cells(value, "")$text
   if (!is.null(names(value))) return(as.list(value))
   if (as_list) as.list(value) else value

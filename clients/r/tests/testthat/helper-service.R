@@ -6,6 +6,9 @@ need_service <- function() {
   bart_connect()
 }
 
+# What takes longer is tried where BARTSERVE_LONG is set.
+need_time <- function() if (!nzchar(Sys.getenv("BARTSERVE_LONG"))) skip("BARTSERVE_LONG isn't set")
+
 # A fit that takes a second or two, and warnings of which are of no interest here.
 quick_fit <- function(...) suppressWarnings(do.call(bart_fit, c(list(...), short)))
 
