@@ -11,9 +11,10 @@ from sampler.data.encode import Coded
 from sampler.data.table import RawColumn, read
 from sampler.engines import load_code
 from sampler.errors import SettingsError, unknown_feature
+from sampler.posterior.explanations.contrasts import By
 from sampler.posterior.explanations.effect_measures import MeasureName
 from sampler.posterior.explanations.panels import BY_PANEL, facts_of_rows
-from sampler.posterior.explanations.treatment_effects import By, EffectsRequest, treatment_effects
+from sampler.posterior.explanations.treatment_effects import EffectsRequest, treatment_effects
 from sampler.posterior.laws.law import Law
 from sampler.posterior.refusals import check
 from sampler.posterior.results.treatment_effects import TreatmentEffects

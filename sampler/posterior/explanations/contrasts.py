@@ -30,6 +30,7 @@ FEWEST_ALIKE = 10  # fewest training rows with a setting for which others can be
 NEAR = 0.1  # a number is near a setting if at most this share of the cut points lies between
 USUAL_SHARE = 0.05  # share of rows that are unlike the others by chance
 MOST_GROUPS, MOST_COLUMNS = 50, 2
+By = str | Sequence[str] | Mapping[str, Sequence[float] | None]  # columns, or cut points by name
 QUARTERS = ("lowest quarter", "second quarter", "third quarter", "highest quarter")
 
 
@@ -291,7 +292,7 @@ def groups_by(header: Header, coded: Coded, by: str) -> dict[str, NDArray[np.boo
 def groups_of(
     header: Header,
     coded: Coded,
-    by: str | Sequence[str] | Mapping[str, Sequence[float] | None],
+    by: By,
     beside: Mapping[str, RawColumn],
 ) -> dict[str, NDArray[np.bool_]]:
     """Divide rows by one column as `groups_by`, by two, or by cut points of numbers.

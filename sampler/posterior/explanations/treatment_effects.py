@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from sampler.data.treatment.panel import PANEL
 from sampler.errors import DataError, SettingsError
 from sampler.posterior.assessment.diagnostics import evenly_spaced
 from sampler.posterior.core.intervals import Request, equal_tailed
-from sampler.posterior.explanations.contrasts import MAX_CELLS, Averages, groups_of
+from sampler.posterior.explanations.contrasts import MAX_CELLS, Averages, By, groups_of
 from sampler.posterior.explanations.effect_checks import (
     balance_of,
     balance_of_doses,
@@ -43,7 +43,6 @@ from sampler.posterior.results.treatment_effects import (
 )
 from sampler.posterior.verdict.effects import MOST_ROWS, EffectsUse, judge_average
 
-By = str | Sequence[str] | Mapping[str, Sequence[float] | None]
 OF = ("all", "treated", "untreated")
 ALL = ""  # part of all rows, see `Averages`
 

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from math import ceil, prod
 
 import numpy as np
 
 from sampler.noise import NOISES
+from sampler.posterior.explanations.contrasts import MOST_GROUPS, By
 from sampler.posterior.explanations.effect_measures import CURVE_CELLS, FEWEST_DRAWS
 from sampler.posterior.explanations.row_sets import AggregateRequest
 from sampler.posterior.explanations.set_sums import OUTCOMES, needs_outcomes
@@ -52,7 +53,8 @@ JOINT, JOINT_GIVEN, PATTERN = 4_000, 20_000, 2e7
 USED = 35  # per tree, draw and row: to find the rules that the row reaches
 PAIRS = 10_000  # per tree and draw: to count pairs of rules
 PLAIN, VARYING = 20, 0.4  # per draw at a row and point of a sum of trees, and share of trees that vary by it
-CURVE_CELL = 9_000  # of effects on times, per draw at a row: two curves of 30 times
+# Of effects on times: per draw at a row, means up to a time in both arms; two curves of 30 times, and per row
+UNTIL, CURVE_CELL, CURVE_ROW = 5_000, 9_000, 90_000
 TIMES = 25  # of a survival curve, that its median and its mean take as long as
 
 
@@ -86,17 +88,26 @@ def contrast_work(law: Law, draws: int, rows: int) -> float:
     return reading(law, rows) + 2 * rows * (of_row(law, draws) + of_figures(law, draws))
 
 
-def effects_work(law: Law, draws: int, rows: int, *, by: str | Iterable[str] | None = None) -> float:
+def effects_work(law: Law, draws: int, rows: int, *, by: By | None = None) -> float:
     """Estimate the work of effects: each row in two arms, for averages, for the tree and by further arm."""
     arms = max(2, len(law.draws.header.arms))
     alone = law.adds_effect and law.effects is not None and law.effects.design.kind == "bcf"
     further = 0 if alone else 4 + 2 * (arms - 1) * (arms > 2)  # evaluations that need propensities too
-    named = {by} if isinstance(by, str) else {*(by or ())}
-    groups = prod(len(each.levels) or QUARTERS for each in law.schema.columns if each.name in named)
-    groups = groups if named else 0
-    cells = max(CURVE_CELLS, FEWEST_DRAWS * rows) if "event" in law.draws.header.roles else 0
-    of_rows = CURVE_CELL * cells + rows * (EFFECT_ROW + (arms - 1 + further) * law.row_work)
+    groups = 0 if by is None else _most_groups(law, by)
+    of_rows = rows * (EFFECT_ROW + (arms - 1 + further) * law.row_work)
+    if "event" in law.draws.header.roles:
+        cells = min(draws * rows, max(CURVE_CELLS, FEWEST_DRAWS * rows))
+        of_rows += UNTIL * draws * rows + CURVE_CELL * cells + CURVE_ROW * rows
     return EFFECTS + TWO_GROUPS * groups**2 + of_rows + arms * contrast_work(law, draws, rows)
+
+
+def _most_groups(law: Law, by: By) -> int:
+    """Return how many groups there are at most: of a column that the model doesn't have, any number."""
+    known = (*law.schema.columns, *law.schema.groups)
+    levels = {each.name: len(each.levels) or QUARTERS for each in known}
+    cuts = by if isinstance(by, Mapping) else dict.fromkeys([by] if isinstance(by, str) else by)
+    parts = [levels.get(name, MOST_GROUPS) if at is None else len(at) + 1 for name, at in cuts.items()]
+    return min(prod(parts), MOST_GROUPS)
 
 
 def aggregate_work(

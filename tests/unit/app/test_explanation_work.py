@@ -48,6 +48,11 @@ MODELS = {
     "treatment": (True, F, {"num_trees": 20, "treatment": ARMS % 2, "noise": "constant"}),
     "arms": (False, F, {"num_trees": 20, "treatment": [f"arm {arm}" for arm in ARMS], "noise": "constant"}),
     "treatment as a column": (False, F, {"num_trees": 20, "treatment": ARMS % 2, "effects": "ps-bart"}),
+    "treated times": (
+        False,
+        np.exp(F / 3),
+        {"num_trees": 20, "treatment": ARMS % 2, "event": ARMS % 3 > 0},
+    ),
     "treated classes": (False, F > 2, {"num_trees": 20, "treatment": ARMS % 2, "family": "probit"}),
     "outcomes": (True, {"a": F, "b": F[::-1], "c": np.cos(F)}, {"num_trees": 10}),
 }
@@ -137,10 +142,16 @@ def questions(posterior, draws):
                 lambda *_: part.interactions(["x1", "x2", "x3"], max_draws=all_draws),
             )
     if treated:
-        for name, by in {"effects": None, "effects by group": "x2"}.items():
+        asked = {"effects": {}, "effects by group": {"by": "x2"}}
+        if part.censoring:
+            asked |= {
+                "effects on survival": {"measure": "survival"},
+                "effects as ratios": {"measure": "ratio"},
+            }
+        for name, more in asked.items():
             found[name] = (
-                partial(work.effects_work, law, all_draws, by=by),
-                lambda d, _, by=by: part.effects(d, by=by, **options),
+                partial(work.effects_work, law, all_draws, by=more.get("by")),
+                lambda d, _, more=more: part.effects(d, **more, **options),
             )
     if part.censoring:
         found["survival"] = (
@@ -256,6 +267,19 @@ def test_answers_take_a_third_to_three_times_their_estimate(model):
     found = ratios(fitted(model), 1, 1e9, 3)
     speed = np.median([*found.values()])
     assert {name: ratio / speed for name, ratio in found.items() if not 1 / 3 < ratio / speed < 3} == {}
+
+
+def test_groups_of_effects_are_counted():
+    """The groups of a request are the parts between cut points, levels and quarters; any number of others."""
+    posterior = fit(
+        {**X, "site": ["a", "b", "c"] * 80}, F, treatment=ARMS % 2, num_trees=2, num_chains=1, num_draws=2,
+        num_burnin=1, progress=False,
+    )  # fmt: skip
+    alone = work.effects_work(posterior.law, 2, 240)
+    known = {"site": 3, "x1": 4, "of the table": 50}
+    for by, groups in [*known.items(), (["site", "x1"], 12), ({"x1": [0.2, 0.4], "site": None}, 9)]:
+        counted = work.effects_work(posterior.law, 2, 240, by=by)
+        assert counted - alone == pytest.approx(work.TWO_GROUPS * groups**2)
 
 
 def test_effects_of_many_draws_fit_in_memory():
