@@ -8,6 +8,7 @@ BENCH_READY := $(VENV)/.bench-ready
 SITE_READY := $(VENV)/.site-ready
 ENGINES_READY := $(VENV)/.engines-ready
 BOARDS_READY := $(VENV)/boards/.treeffuser-ready $(VENV)/boards/.autogluon-ready
+EFFECTS_READY := $(VENV)/boards/.effects-ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Modules are compiled at their first import, not all of them at the installation, which would take half as long
 # again; and they are kept even where the environment says otherwise, since a service and tests start many processes.
@@ -19,7 +20,7 @@ BEAT := began=$$(date +%s); (while sleep 4; do echo "  .. $$(($$(date +%s) - beg
 # Three processes for two cores: a quarter of the time a test waits for something.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal --durations 20
 
-.PHONY: help demo up test test-slow coverage statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load bakeoff scoringbench engines papers site
+.PHONY: help demo up test test-slow coverage statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load bakeoff scoringbench effectboards engines papers site
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -62,6 +63,9 @@ bakeoff: $(BENCH_READY) ## compare predictive distributions with other packages'
 
 scoringbench: $(BENCH_READY) $(BOARDS_READY) ## score predictive distributions by ScoringBench's protocol, beside other packages (hours; resumable)
 	$(BIN)/python -m lab scoringbench
+
+effectboards: $(BENCH_READY) $(EFFECTS_READY) ## measure effects on IHDP and ACIC 2016 beside other packages (hours; resumable)
+	$(BIN)/python -m lab effects --boards --tables 20 --seconds inf
 
 engines: $(ENGINES_READY) ## predict inside Dask, DuckDB, Ray and Spark (which needs Java 17), and print rows per second beside a bare loop
 	$(VENV)/engines/bin/python -m lab engines
@@ -106,6 +110,8 @@ lock: $(DEV_READY) ## renew the pins of all dependencies, with hashes and withou
 	    --no-config --group board-treeffuser -o locks/board-treeffuser.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    --no-config --group board-autogluon -o locks/board-autogluon.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	    --no-config --group board-effects -o locks/board-effects.txt
 
 docs: $(DEV_READY) ## regenerate the OpenAPI document and the pages of settings and of what goes together
 	$(BIN)/python docs/generate.py
@@ -164,7 +170,7 @@ $(ENGINES_READY): pyproject.toml locks/engines.txt | $(BIN)/python
 	@touch $@
 
 # Separate: these peers need other versions of packages that the rest has.
-$(BOARDS_READY): $(VENV)/boards/.%-ready: locks/board-%.txt | $(BIN)/python
+$(BOARDS_READY) $(EFFECTS_READY): $(VENV)/boards/.%-ready: locks/board-%.txt | $(BIN)/python
 	@echo "installing $* for the comparison (first run only)"
 	@$(BIN)/python -m venv $(VENV)/boards/$*
 	@$(BEAT) $(VENV)/boards/$*/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes --no-deps -r locks/board-$*.txt

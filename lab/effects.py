@@ -4,6 +4,9 @@
         [--surfaces linear nonlinear] [--effects same varying] [--kept build/effects.jsonl]
     python -m lab effects --cost [--tables 3] [--rows 250 1000 5000]
     python -m lab effects --published
+    python -m lab effects --boards [A B 1 2 3 4 5] [--tables 20] [--board-methods bcf stochtree forest ..]
+        [--seconds 600] [--keep build/effect_boards.jsonl]
+    python -m lab effects --scale [--tables 20] [--rows 1000 5000 30000] [--seconds 600] [--keep FILE]
 
 The process of Hahn, Murray and Carvalho (2020, section 6): five columns, a mean that is linear or not, the
 same effect for all or one that varies, treatment more probable where the mean is large. Prints, for each of
@@ -18,7 +21,6 @@ another one than zidovudine (the trial ACTG 175, whose table lifelines has); and
 for each teacher, on the scores of districts beside two regressions (Stock and Watson, table 7.1).
 """
 
-import json
 import time
 import warnings
 from importlib.util import find_spec
@@ -29,7 +31,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from lab import command
+from lab import command, effect_boards
 from sampler import fit
 
 LEVELS = np.array([2.0, -1.0, -4.0])
@@ -184,20 +186,17 @@ def in_words(average):
 
 def measure(options):
     """Return the figures of each table by setting and method, as the file has them or measured now."""
-    options.kept.parent.mkdir(exist_ok=True)
-    options.kept.touch()
-    known = {tuple(each[:5]): each[5:] for each in map(json.loads, options.kept.read_text().splitlines())}
     settings = list(product(options.rows, options.surfaces, options.effects, options.methods))
-    for seed, setting in product(range(options.tables), settings):  # all settings have as many, nearly
-        if (*setting, seed) in known:
-            continue
-        rows, surface, kind, method = setting
+
+    def run(rows, surface, kind, method, seed):
         table, z, y, effect = simulate(rows, SURFACES[surface], EFFECTS[kind], seed)
         start = time.perf_counter()
         found = figures(METHODS[method](table, z, y, seed, method), effect)
-        known[*setting, seed] = [*map(float, found), time.perf_counter() - start]
-        with options.kept.open("a") as file:
-            print(json.dumps([*setting, seed, *known[*setting, seed]]), file=file)
+        return [*map(float, found), time.perf_counter() - start]
+
+    # all settings have as many tables, nearly
+    tasks = [(*setting, seed) for seed, setting in product(range(options.tables), settings)]
+    known = effect_boards.kept_figures(options.kept, tasks, run)
     return {setting: [known[*setting, seed] for seed in range(options.tables)] for setting in settings}
 
 
@@ -212,8 +211,19 @@ def main():
     parser.add_argument("--kept", type=Path, default=Path("build/effects.jsonl"))
     parser.add_argument("--published", action="store_true", help="print effects of two experiments alone")
     parser.add_argument("--cost", action="store_true", help="print processor seconds alone")
+    parser.add_argument("--boards", nargs="*", choices=effect_boards.BOARDS, help="print public boards alone")
+    parser.add_argument("--board-methods", nargs="+", choices=effect_boards.METHODS)
+    parser.add_argument("--scale", action="store_true", help="print coverage by the number of rows alone")
+    parser.add_argument("--seconds", type=float, default=600, help="of the processor, of boards and scale")
+    parser.add_argument("--keep", type=Path, default=Path("build/effect_boards.jsonl"), help="their figures")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    if options.boards is not None:
+        effect_boards.print_boards(options)
+        return
+    if options.scale:
+        effect_boards.print_scale(options, simulate)
+        return
     if options.published:
         print_published()
         return

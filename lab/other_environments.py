@@ -1,7 +1,8 @@
-"""Methods of scoringbench.py whose packages need other versions than the rest, each in its own environment.
+"""Methods whose packages need other versions than the rest, in environments of their own.
 
-`make scoringbench` makes the environments, from locks/board-*.txt. A method sends its rows to a process of
-that environment's Python, which runs in_environment.py, through files of arrays in a temporary folder.
+`make scoringbench` and `make effectboards` make them, from locks/board-*.txt. A method sends its rows to a
+process of that environment's Python, which runs in_environment.py, or effect_peers.py for the measurements of
+effects, through files of arrays in a temporary folder.
 """
 
 import subprocess
@@ -26,6 +27,19 @@ def lacking(name):
     return "" if python(name).exists() else f"its environment {python(name).parents[1]} is not there"
 
 
+def answer_in(name, script, method, task):
+    """Return the arrays that a script of an environment answers to a method's name and a task of arrays."""
+    with tempfile.TemporaryDirectory() as folder:
+        given, found = Path(folder, "task.npz"), Path(folder, "found.npz")
+        np.savez(given, **task)
+        command = [python(name), "-I", script, method, given, found]  # -I: without this folder's modules
+        ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if ran.returncode:
+            raise RuntimeError(f"{method} failed in its environment:\n{ran.stderr[-2000:]}")
+        with np.load(found) as answer:
+            return dict(answer)
+
+
 def cells(table):
     """Return the columns as arrays that a file holds without pickles: floats, and words for categories."""
     columns = [table[name] for name in table]
@@ -48,15 +62,9 @@ def method(name, *, numbers):
         train, rows = [list(t.T) for t in bakeoff.coded(X, new)] if numbers else [cells(X), cells(new)]
         named = {f"train {k}": column for k, column in enumerate(train)}
         named |= {f"new {k}": column for k, column in enumerate(rows)}
-        with tempfile.TemporaryDirectory() as folder:
-            task, found = Path(folder, "task.npz"), Path(folder, "found.npz")
-            np.savez(task, y=y, levels=bakeoff.LEVELS, seed=seed, columns=len(train), **named)
-            command = [python(name), "-I", SCRIPT, name, task, found]  # -I: without this folder's modules
-            ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-            if ran.returncode:
-                raise RuntimeError(f"{name} failed in its environment:\n{ran.stderr[-2000:]}")
-            with np.load(found) as answer:
-                return answer["mean"], answer["quantiles"]
+        task = {"y": y, "levels": bakeoff.LEVELS, "seed": seed, "columns": len(train)}
+        answer = answer_in(name, SCRIPT, name, task | named)
+        return answer["mean"], answer["quantiles"]
 
     return run
 

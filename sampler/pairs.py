@@ -319,7 +319,14 @@ FACTS: dict[str, Callable[[Combination], str]] = {  # further words of reasons
 
 def refusals_of(asked: Combination) -> list[Pair]:
     """List the entries by which what is asked doesn't go together."""
-    return [pair for pair in TABLE if _is(pair.one, asked) and _is(pair.other, asked)]
+    known: dict[str | Callable[[Combination], bool], bool] = {}  # most kinds are of several entries
+
+    def is_of(kind: str | Callable[[Combination], bool]) -> bool:
+        if kind not in known:
+            known[kind] = _is(kind, asked)
+        return known[kind]
+
+    return [pair for pair in TABLE if is_of(pair.one) and is_of(pair.other)]
 
 
 def check(asked: Combination) -> None:
