@@ -317,8 +317,8 @@ FACTS: dict[str, Callable[[Combination], str]] = {  # further words of reasons
 }
 
 
-def refusals_of(asked: Combination) -> list[Pair]:
-    """List the entries by which what is asked doesn't go together."""
+def refusals_of(asked: Combination) -> Iterator[Pair]:
+    """Yield the entries by which what is asked doesn't go together."""
     known: dict[str | Callable[[Combination], bool], bool] = {}  # most kinds are of several entries
 
     def is_of(kind: str | Callable[[Combination], bool]) -> bool:
@@ -326,15 +326,15 @@ def refusals_of(asked: Combination) -> list[Pair]:
             known[kind] = _is(kind, asked)
         return known[kind]
 
-    return [pair for pair in TABLE if is_of(pair.one) and is_of(pair.other)]
+    return (pair for pair in TABLE if is_of(pair.one) and is_of(pair.other))
 
 
 def check(asked: Combination) -> None:
     """Raise SettingsError for the first two things that don't go together, with the ways that work."""
-    refused = refusals_of(asked)
-    if not refused:
+    pair = next(refusals_of(asked), None)
+    if pair is None:
         return
-    pair, ways = refused[0], [*ways_of(refused[0], asked)]
+    ways = [*ways_of(pair, asked)]
     raise SettingsError(
         sentence(pair, asked, ways),
         field=pair.field,
@@ -360,7 +360,7 @@ def ways_of(pair: Pair, asked: Combination) -> Iterator[tuple[str, dict[str, Any
         for words, changes in _changes(way, asked):
             other = asked.but(changes)
             suits = "family" not in changes or asked.suits(str(changes["family"]))
-            if suits and {*map(id, refusals_of(other))} <= before:
+            if suits and all(id(each) in before for each in refusals_of(other)):
                 yield words, changes
 
 
@@ -385,10 +385,10 @@ def _is(kind: str | Callable[[Combination], bool], asked: Combination) -> bool:
         return kind(asked)
     if kind in KINDS:
         return KINDS[kind](asked)
-    name, equals, value = kind.partition("=")
-    if equals:
+    if "=" in kind:
+        name, _, value = kind.partition("=")
         return bool(asked[name] == value)
-    given = asked[name]
+    given = asked[kind]
     return (
         given is not None
         and given is not False

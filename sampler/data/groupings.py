@@ -188,7 +188,7 @@ def check_slopes(names: Sequence[str], kinds: Mapping[str, str], single: Collect
 def may_group(settings: Settings) -> bool:
     """Tell whether a fit with such settings may have columns of groups."""
     alone = Combination(asdict(settings))
-    return refusals_of(alone.but({"groups": ("any",)})) == refusals_of(alone)
+    return [*refusals_of(alone.but({"groups": ("any",)}))] == [*refusals_of(alone)]
 
 
 def check_names(

@@ -34,9 +34,10 @@ class Combination:
     suits: Callable[[str], bool] = lambda _: True
 
     def __getitem__(self, name: str) -> Any:
+        if "." not in name:
+            return self.values.get(name)
         first, _, entry = name.partition(".")
-        value = self.values.get(first)
-        return (value or {}).get(entry) if entry else value
+        return (self.values.get(first) or {}).get(entry)
 
     def but(self, changes: Mapping[str, Any]) -> Combination:
         """Return what is asked with other values; None leaves one out, with what is only of use beside it."""

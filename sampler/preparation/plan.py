@@ -65,7 +65,7 @@ def resolve_settings(rows: Rows, **arguments: Any) -> Settings:
     ):  # the prior is about the effect on the outcome itself, or on the logarithm of times
         usual = {"noise": CONSTANT} | ({} if "event" in rows.roles else {"transform": NO_TRANSFORM})
         arguments |= {name: value for name, value in usual.items() if arguments.get(name) is None}
-        if panel and arguments.get("linear") is None and not refusals_of(beside.but(arguments)):
+        if panel and arguments.get("linear") is None and not any(refusals_of(beside.but(arguments))):
             arguments["linear"] = True  # trends that differ by a feature are no step of a tree
     return Settings.resolve(beside, **arguments)
 
@@ -211,7 +211,7 @@ def plan(
     masses = []
     if FAMILIES[settings.family].target == "numbers" and point is None and not censoring:
         hurdle = asked.but({"family": "hurdle"})
-        masses = mass_warnings(outcome, target, may_be_hurdle=not refusals_of(hurdle))
+        masses = mass_warnings(outcome, target, may_be_hurdle=not any(refusals_of(hurdle)))
     by_role = read_roles(roles, rows.num_rows)
     if arms is not None and panel is None:
         check_arms(roles[ROLE].name, by_role[ROLE], name, outcome, arms)

@@ -8,6 +8,7 @@ import numpy as np
 
 from sampler.data.columns import summarise
 from sampler.data.rows import Rows
+from sampler.data.table import Table, read
 from sampler.definitions.pairs import Combination
 from sampler.errors import DataError, SettingsError
 from sampler.families import FAMILIES
@@ -101,27 +102,44 @@ def kind_of(arguments: Mapping[str, Any]) -> str:
     return "hurdle" if family.point else family.target
 
 
+_REFUSALS: dict[str, SettingsError | DataError | None] = {}
+
+
 def refusal(arguments: Mapping[str, Any], y: list[Any]) -> SettingsError | DataError | None:
-    """Plan a fit, as `fit` does before it reads features; return what it is refused by."""
-    given = {name: value for name, value in arguments.items() if value is not None}
+    """Plan a fit, as `fit` does before it reads features; return what it is refused by.
+
+    It is planned once: ways out of many pairs lead to the same arguments.
+    """
+    given = {name: value for name, value in sorted(arguments.items()) if value is not None}
+    key = repr((given, y))
+    if key not in _REFUSALS:
+        _REFUSALS[key] = _refused(given, y)
+    return _REFUSALS[key]
+
+
+def _refused(given: dict[str, Any], y: list[Any]) -> SettingsError | DataError | None:
     try:
         if given.pop("outcomes", 1) > 1:
             check_several(given)
         of_studies = {name: given.pop(name, None) for name in OF_STUDIES}
         check(Combination(of_studies | {"calibrate": of_studies["calibrate"] or "none"}))
-        rows = Rows.of_arguments(TABLE, y, given, "y").to_fit("refuse")
+        rows = Rows.of_arguments(_read(), y, given, "y").to_fit("refuse")
         planned = {name: given.pop(name) for name in PLANNED if name in given}
         settings = resolve_settings(rows, **given, **planned)
         plan(rows, _summaries(), settings, **planned)
     except (SettingsError, DataError) as error:
-        return error
+        return error.with_traceback(None)  # whose frames hold rows
     return None
 
 
 @cache
 def _summaries() -> list[Any]:
-    table = Rows.of_arguments(TABLE, OUTCOMES["numbers"], {}, "y").table
-    return [summarise(table.column(name), count_distinct=False) for name in table.names]
+    return [summarise(_read().column(name), count_distinct=False) for name in _read().names]
+
+
+@cache
+def _read() -> Table:
+    return read(TABLE)
 
 
 def after(arguments: Mapping[str, Any], way: Mapping[str, Any]) -> dict[str, Any]:
