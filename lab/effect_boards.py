@@ -5,8 +5,10 @@
 
 import json
 import os
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ from lab.effect_tables import ROWS, SURFACES, board_table, lacking
 from lab.other_environments import answer_in, python
 from sampler import fit
 from sampler.posterior.explanations.contrasts import quarters
+from sampler.training import EffectPrior
 
 FIRST = 100  # replication of IHDP
 BOARDS = (*SURFACES, *"12345")  # surfaces of IHDP and settings of ACIC 2016; 6 to 10 are kept for judging
@@ -48,6 +51,13 @@ def ours(table, new, seed):
     law, answer = posterior.law, posterior.effects(new.X, level=LEVEL)
     draws = law.effect_of(posterior.training_rows(), law.alike(None))
     return {"draws": draws, "new": (answer.mean, answer.lower, answer.upper)}
+
+
+def deep(table, new, seed):
+    """Return those of effects whose trees are as deep as the mean's, before any data."""
+    of = EffectPrior.of
+    with patch.object(EffectPrior, "of", lambda *given: replace(of(*given), alpha=0.95, beta=2.0)):
+        return ours(table, new, seed)
 
 
 def regression(table, new, _seed):
@@ -84,6 +94,7 @@ def peer(name):
 
 METHODS = {
     "bcf": ours,
+    "deep": deep,
     "stochtree": peer("stochtree"),
     "forest": peer("forest"),
     "two models": peer("two models"),
@@ -191,7 +202,7 @@ def print_boards(options):
     methods = {name: METHODS[name] for name in options.board_methods or METHODS}
     if not python("effects").exists():
         print("stochtree, forest and two models are left out: run make effectboards")
-        methods = {name: run for name, run in methods.items() if name in ("bcf", "regression")}
+        methods = {name: run for name, run in methods.items() if name in ("bcf", "deep", "regression")}
     boards = options.boards or BOARDS
     for board in boards:
         if lacking(board):
