@@ -126,13 +126,13 @@ def read_asked(given: Mapping[str, Any], names: Sequence[str]) -> Forecasting | 
     try:
         return Forecasting.read(given, names)
     except SettingsError as error:
-        if error.field != "time" or error.code != "unknown" or (wide := wide_times(names)) is None:
+        if error.field != "time" or given.get("time") in names or (wide := wide_times(names)) is None:
             raise
         message = (
-            f"{error}: it has {wide.in_words}, and forecasts need a row for each time. Make them rows: "
-            "bartserve.make_long does, or of a dataset POST /datasets/{id}/amend with wide=long"
+            f"{error}. The table has {wide.in_words}, and forecasts need a row for each time. Make rows of "
+            "them: bartserve.make_long does, or of a dataset POST /datasets/{id}/amend with wide=long"
         )
-        raise SettingsError(message, field="time", code="unknown") from None
+        raise SettingsError(message, field="time", code=error.code) from None
 
 
 def _readings(name: str) -> Iterator[tuple[str, float]]:

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampler import DataError, make_long
+from sampler import DataError, SettingsError, make_long
 from sampler.data.table import read_column
 from sampler.forecasts.steps import Times
-from sampler.forecasts.wide import wide_times
+from sampler.forecasts.wide import read_asked, wide_times
 
 HEADERS = {
     "a month": ["2024-01", "2024-02", "2024-03", "2024-05"],
@@ -51,6 +51,17 @@ def test_other_columns_are_none(columns):
     assert wide_times(["shop", *columns]) is None
     with pytest.raises(DataError, match="no four columns are named by times"):
         make_long({name: [1, 2] for name in columns})
+
+
+@pytest.mark.parametrize("given", [{"horizon": 3}, {"time": "month", "horizon": 3}])
+def test_a_forecast_of_a_wide_table_says_what_to_do(given):
+    """Without a column of times, the columns that are times are named, and what makes rows of them."""
+    with pytest.raises(
+        SettingsError, match=r"has 4 columns from 2014 Q1 to 2014 Q4, a quarter each.*wide=long"
+    ):
+        read_asked(given, ["shop", *HEADERS["a quarter"]])
+    with pytest.raises(SettingsError, match="since horizon is of forecasts: name the column"):
+        read_asked({"horizon": 3}, ["shop", "month"])
 
 
 def test_a_wide_table_is_made_long():
