@@ -46,6 +46,9 @@ def why_not(law: Law, held_rows: int, *, declared: bool = False, several: bool =
         "outcomes are not numbers": FAMILIES[law.draws.family].target != "numbers" or law.classes is not None,
         "the law has a point mass": law.draws.family != "gaussian",
         "the fit is no sum of trees": not isinstance(law, NormalLaw),
+        "its noise is a mixture, whose narrow and wide parts no change of scale has together": (
+            header.settings.get("noise") == "mixture"
+        ),
         "outcomes are censored": bool(header.censoring),
         "the model has a treatment": header.effects is not None,
         "the model has groups": header.groupings is not None,

@@ -228,6 +228,11 @@ def test_every_answer_is_of_one_law(name):
     assert posterior.discard(1).law.recalibration is not None
 
 
+def test_no_mixture_is_recalibrated():
+    """Scaled scores would send its narrow part's outcomes to the wide one's places."""
+    assert "its noise is a mixture" in str(why_not(kinds.fitted("gaussian+mixture").law, 400))
+
+
 def test_rows_at_hand_mend_a_fit(monkeypatch):
     """A fit of constant noise holds afterwards what it says of new rows whose noise differs.
 
