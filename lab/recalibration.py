@@ -78,8 +78,11 @@ def figures(posterior, X, y):
     half, most = ((each.lower <= y) & (y <= each.upper) for each in answer.intervals)
     quarter = np.argsort(np.argsort(answer.mean)) * 4 // len(y)
     one = posterior.distribution(X)
+    by = getattr(getattr(posterior, "law", None), "recalibration", None)
+    low, high = (-np.inf, np.inf) if by is None else (by.low, by.high)  # where outcomes are held
     apart = max(
-        float(np.abs(one.cdf(values) - level).max()) for level, values in zip(LEVELS, quantiles, strict=True)
+        float(np.abs(np.where((low < values) & (values < high), one.cdf(values) - level, 0)).max())
+        for level, values in zip(LEVELS, quantiles, strict=True)
     )
     return {
         "pinball": float(np.mean((y - quantiles) * (q - (y < quantiles)))),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.laws.law import Law
 from sampler.posterior.laws.normal import NormalLaw
-from sampler.posterior.predicting import predict
 from sampler.posterior.recalibration.learning import (
     FEWEST,
     agree,
@@ -123,8 +122,8 @@ def recalibration_of(
     assert isinstance(law, NormalLaw)
     (low, high), margin = ends, (ends[1] - ends[0]) / 2
     held = held.part(spaced(len(held.y), MOST_HELD))
-    z, features = _scores(law, held, before)
-    of_training, of_features = _left_out(law, training, before)
+    z, features, moments = _scores(law, held, before)
+    of_training, of_features, of_moments = _left_out(law, training, before)
     used = 0
     if agree(z, *of_training):
         used = len(training.y)
@@ -146,8 +145,10 @@ def recalibration_of(
         middle=middle,
     )
     before()
-    shifted = by.shifted(mean_shift(_rest(law.recalibrated(by), held, training if used else None)))
-    return shifted if shifted.shift and _crps(law, shifted, held) < _crps(law, by, held) else by
+    rows = [(held, moments), (training, of_moments)][: 2 if used else 1]
+    shifted = by.shifted(mean_shift(_rest(law.recalibrated(by), rows)))
+    lower = shifted.shift and _crps(law, shifted, *rows[0]) < _crps(law, by, *rows[0])
+    return shifted if lower else by
 
 
 def _columns(law: Law) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -158,21 +159,22 @@ def _columns(law: Law) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.concatenate([most, [len(coded), len(coded) + 1]])
 
 
-def _scores(law: NormalLaw, rows: LabelledRows, before: Callable[[], None]) -> tuple[Floats, Floats]:
-    """Compute normal scores of outcomes [row] and features [feature, row]."""
-    scores, features = [], []
+def _scores(law: NormalLaw, rows: LabelledRows, before: Callable[[], None]) -> tuple[Floats, Floats, Floats]:
+    """Compute normal scores of outcomes [row], features [feature, row] and moments [mean or sd, row]."""
+    scores, features, moments = [], [], []
     for _, part in rows.batches(BATCH_ROWS):
         before()
         scores.append(scores_of(law.outcome_law(part.coded, part.weights).below(part.y)))
-        features.append(features_of(part.coded.codes, *law.moments(part.coded)))
-    return np.concatenate(scores), np.concatenate(features, axis=1)
+        moments.append(law.moments(part.coded))
+        features.append(features_of(part.coded.codes, *moments[-1]))
+    return np.concatenate(scores), np.concatenate(features, axis=1), np.concatenate(moments, axis=1)
 
 
 def _left_out(
     law: NormalLaw, rows: LabelledRows, before: Callable[[], None]
-) -> tuple[tuple[Floats, Floats], Floats]:
-    """Compute the scores [row] of rows left out of their fit with Pareto's k [row], and features."""
-    scores, shape, features = [], [], []
+) -> tuple[tuple[Floats, Floats], Floats, Floats]:
+    """Compute the scores [row] of rows left out of their fit with Pareto's k [row]; features and moments."""
+    scores, shape, features, moments = [], [], [], []
     for _, part in rows.batches(BATCH_ROWS):
         before()
         given = law.given_draws(part.coded, part.weights)
@@ -182,18 +184,28 @@ def _left_out(
         )
         scores.append(scores_of(below))
         shape.append(k)
-        features.append(features_of(part.coded.codes, *law.moments(part.coded)))
-    return (np.concatenate(scores), np.concatenate(shape)), np.concatenate(features, axis=1)
+        moments.append(law.moments(part.coded))
+        features.append(features_of(part.coded.codes, *moments[-1]))
+    found = np.concatenate(scores), np.concatenate(shape)
+    return found, np.concatenate(features, axis=1), np.concatenate(moments, axis=1)
 
 
-def _crps(law: NormalLaw, by: Recalibration, rows: LabelledRows) -> float:
+def _crps(law: NormalLaw, by: Recalibration, rows: LabelledRows, moments: Floats) -> float:
     """Score outcomes: a few far ones may move the mean of a skewed law, all of which a shift would spoil."""
     own = law.recalibrated(by)
-    scores = [own.outcome_law(part.coded, part.weights).crps(part.y) for _, part in rows.batches(BATCH_ROWS)]
+    scores = [
+        own.outcome_law_of(part.coded, part.weights, moments=(moments[0, at], moments[1, at])).crps(part.y)
+        for at, part in rows.batches(BATCH_ROWS)
+    ]
     return float(np.concatenate(scores).mean())
 
 
-def _rest(law: Law, held: LabelledRows, training: LabelledRows | None) -> Floats:
-    """Return outcomes less their means, float64 [row]."""
-    rows = [held] if training is None else [held, training]
-    return np.concatenate([each.y - predict(law, each.coded, level=None).mean for each in rows])
+def _rest(law: NormalLaw, rows: Sequence[tuple[LabelledRows, Floats]]) -> Floats:
+    """Return outcomes of rows with such moments less their means, float64 [row]."""
+    return np.concatenate(
+        [
+            part.y - law.recalibrated_mean(part.coded, (moments[0, at], moments[1, at]))
+            for each, moments in rows
+            for at, part in each.batches(BATCH_ROWS)
+        ]
+    )

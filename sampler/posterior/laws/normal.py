@@ -37,6 +37,8 @@ from sampler.storage.draws import Draws
 MEAN = {"log": 200, "yeo-johnson": 3500}  # cost of the mean of a transformed outcome, see `Law.own_work`
 ROOT = np.sqrt(2 * np.pi)
 
+Moments = tuple[Floats, Floats]  # mean and sd of outcomes, float64 [row] each
+
 
 class NormalLaw(Law):
     """Numbers: f is a sum of trees, and the outcome or its transform is f and noise of one size."""
@@ -157,10 +159,20 @@ class NormalLaw(Law):
         self, coded: Coded, weights: Floats | None = None, num_draws: int | None = None
     ) -> OutcomeLaw:
         """Make the predictive distribution of the outcomes of rows with such weights (1 for None)."""
+        return self.outcome_law_of(coded, weights, num_draws)
+
+    def outcome_law_of(
+        self,
+        coded: Coded,
+        weights: Floats | None,
+        num_draws: int | None = None,
+        moments: Moments | None = None,
+    ) -> OutcomeLaw:
+        """Make it of rows whose `moments` may be known."""
         law = predictive_of(self, coded, weights, num_draws)
         if (by := self.recalibration) is None:
             return law
-        return RecalibratedPredictive(law, by, *self._scale_and_table(by, coded, weights, num_draws))
+        return RecalibratedPredictive(law, by, *self._scale_and_table(by, coded, weights, num_draws, moments))
 
     def sample_outcomes(
         self, coded: Coded, weights: Floats | None, chosen: NDArray[np.int64], rng: np.random.Generator
@@ -176,7 +188,7 @@ class NormalLaw(Law):
         """Make the distribution of the outcomes of rows in each draw, before any recalibration."""
         return predictive_of(self, coded, weights)
 
-    def moments(self, coded: Coded, num_draws: int | None = None) -> tuple[Floats, Floats]:
+    def moments(self, coded: Coded, num_draws: int | None = None) -> Moments:
         """Compute mean and sd of an outcome of weight 1 by the draws, before any recalibration, [row]."""
         figures = IntervalFigures((coded.num_rows,), Request((), (), "predictive"))
         with np.errstate(over="ignore", invalid="ignore"):  # beyond the largest float they are infinite
@@ -188,18 +200,35 @@ class NormalLaw(Law):
         if (by := self.recalibration) is None:
             return 0.0
         used = self._used(chosen)
-        scale, table = self._scale_and_table(by, coded, None, used)
-        return table.moments(by, scale)[0] - self.moments(coded, used)[0]
+        moments = self.moments(coded, used)
+        return self._recalibrated_mean(by, coded, used, moments) - moments[0]
+
+    def recalibrated_mean(self, coded: Coded, moments: Moments) -> Floats:
+        """Compute the mean of a recalibrated outcome of weight 1 at rows of such `moments`, float64 [row]."""
+        by = self.recalibration
+        assert by is not None, "the law is recalibrated"
+        return self._recalibrated_mean(by, coded, None, moments)
+
+    def _recalibrated_mean(
+        self, by: Recalibration, coded: Coded, num_draws: int | None, moments: Moments
+    ) -> Floats:
+        scale, table = self._scale_and_table(by, coded, None, num_draws, moments)
+        return table.moments(by, scale)[0]
 
     def _used(self, chosen: NDArray[np.int64]) -> int:
         """Return how many draws of each chain chosen ones are of, so that more draws later change nothing."""
         return int(self.draws.places(chosen)[1].max()) + 1
 
     def _scale_and_table(
-        self, by: Recalibration, coded: Coded, weights: Floats | None, num_draws: int | None
+        self,
+        by: Recalibration,
+        coded: Coded,
+        weights: Floats | None,
+        num_draws: int | None,
+        moments: Moments | None = None,
     ) -> tuple[Floats, ScoreTable]:
         """Return s of each row, and their quantiles before the recalibration by normal score."""
-        mean, sd = self.moments(coded, num_draws)
+        mean, sd = self.moments(coded, num_draws) if moments is None else moments
         chosen = self.draws.choose(num_draws)[0]
         chosen = chosen[:: max(1, len(chosen) // SOME_DRAWS)]
         places, shape = self.draws.places(chosen), self.draws.shape

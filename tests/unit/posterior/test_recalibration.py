@@ -13,6 +13,7 @@ from sampler import fit
 from sampler.posterior.assessment import recalibrating
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.recalibrating import recalibration_of, why_not
+from sampler.posterior.laws.normal import NormalLaw
 from sampler.posterior.recalibration.learning import (
     LARGEST_K,
     agree,
@@ -250,8 +251,16 @@ def test_rows_at_hand_mend_a_fit(monkeypatch):
     assert by is not None
     assert by.trees is not None
     monkeypatch.setattr(recalibrating, "mean_shift", lambda rest: rest.mean() + 1.0)
-    ends = float(y[:600].min()), float(y[:600].max())
+    ends, counted = (float(y[:600].min()), float(y[:600].max())), []
+    moments = NormalLaw.moments
+
+    def counting(law, coded, *draws):
+        counted.append(coded.num_rows)
+        return moments(law, coded, *draws)
+
+    monkeypatch.setattr(NormalLaw, "moments", counting)
     unshifted = recalibration_of(posterior.law, held, training, ends)
+    assert sum(counted) == 1_000  # once for each row: they take the most time
     assert (by.shift, unshifted.shift) == (0, 0)
     after = posterior.recalibrated_by(by)
     scores = [each.score(X[1_000:], y[1_000:]) for each in (posterior, after)]
