@@ -6,9 +6,13 @@ moments <- function(values) {
   if (!is.character(values) || !length(values)) return(values)
   if (all(grepl("^\\d{4}-\\d{2}-\\d{2}$", values))) return(as.Date(values))
   if (!all(grepl("^\\d{4}-\\d{2}-\\d{2}([T ]\\d{2}:\\d{2}.*)?$", values))) return(values)
-  text <- sub("(Z|[+]00:00)$", "", sub("T", " ", values))
+  text <- sub("T", " ", values)
   text <- ifelse(nchar(text) == 10, paste(text, "00:00"), text)
-  as.POSIXct(ifelse(nchar(text) == 16, paste0(text, ":00"), text), format = "%Y-%m-%d %H:%M:%OS", tz = "UTC")
+  zone <- sub("^.{16}[0-9:.]*", "", text)
+  clock <- substr(text, 1, nchar(text) - nchar(zone))
+  clock <- ifelse(nchar(clock) == 16, paste0(clock, ":00"), clock)
+  offset <- ifelse(zone %in% c("", "Z"), "+0000", sub(":", "", zone))
+  as.POSIXct(paste0(clock, offset), format = "%Y-%m-%d %H:%M:%OS%z", tz = "UTC")
 }
 
 bart_plan_template <- function(model) {

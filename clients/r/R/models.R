@@ -13,7 +13,8 @@ bart_fit <- function(formula, data, ..., wait = TRUE, progress = interactive(), 
 # The dataset that was given, by itself or its id, or that of the data frame, which is uploaded.
 dataset_of <- function(data, name, service) {
   if (inherits(data, "bart_dataset")) return(data)
-  if (is.character(data)) bart_dataset(data, service = service) else bart_upload(data, name = name, service = service)
+  if (is.character(data) && !file.exists(data)) return(bart_dataset(data, service = service))
+  bart_upload(data, name = if (is.data.frame(data)) name, service = service)
 }
 
 name_of <- function(expression) if (is.symbol(expression)) as.character(expression) else "data"

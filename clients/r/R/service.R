@@ -7,16 +7,18 @@ session <- new.env(parent = emptyenv())
 bart_connect <- function(url = NULL, key = NULL, retries = 5, patience = 60) {
   given <- function(value, name) if (is.null(value)) Sys.getenv(name) else value
   url <- given(url, "BARTSERVE_URL")
-  service <- structure(class = "bart_service", list(
-    url = sub("/+$", "", if (nzchar(url)) url else "http://127.0.0.1:8000"),
-    key = given(key, "BARTSERVE_KEY"), retries = retries, patience = patience
-  ))
+  url <- sub("/+$", "", if (nzchar(url)) url else "http://127.0.0.1:8000")
+  service <- structure(class = "bart_service", list(url = url, retries = retries, patience = patience))
+  # Keys stay here: datasets and models have their service in them, and are saved in files.
+  session$keys[[url]] <- given(key, "BARTSERVE_KEY")
   session$service <- service
   invisible(service)
 }
 
-print.bart_service <- function(x, ...) { # never the key
-  cat("<bartserve at ", x$url, if (nzchar(x$key)) ", with a key", ">\n", sep = "")
+key_of <- function(service) session$keys[[service$url]] %||% ""
+
+print.bart_service <- function(x, ...) {
+  cat("<bartserve at ", x$url, if (nzchar(key_of(x))) ", with a key", ">\n", sep = "")
   invisible(x)
 }
 
@@ -43,7 +45,8 @@ send <- function(method, path, query = list(), content = NULL, type = "applicati
   request <- httr2::request(paste0(service$url, path, query_string(query)))
   request <- httr2::req_method(request, method)
   request <- httr2::req_headers(request, Accept = accept)
-  if (nzchar(service$key)) request <- httr2::req_headers(request, Authorization = paste("Bearer", service$key))
+  key <- key_of(service)
+  if (nzchar(key)) request <- httr2::req_headers(request, Authorization = paste("Bearer", key))
   if (keyed) request <- httr2::req_headers(request, `Idempotency-Key` = new_key())
   if (!is.null(content)) request <- httr2::req_body_raw(request, content, type)
   request <- httr2::req_error(request, is_error = function(answer) FALSE)
@@ -88,10 +91,11 @@ pause_before_retry <- function(error, attempt, again) {
 
 seconds_now <- function() as.numeric(Sys.time())
 
-# A key that no other call has: random draws of R's own generator would change the user's sequence.
+# A key that no other call has, by the session's folder, whose name is random: draws of R's own generator would
+# change the user's sequence.
 new_key <- function() {
   session$calls <- (session$calls %||% 0) + 1
-  sprintf("r-%s-%d-%.6f-%d", Sys.info()[["nodename"]], Sys.getpid(), seconds_now(), session$calls)
+  sprintf("%s-%.6f-%d", basename(tempdir()), seconds_now(), session$calls)
 }
 
 query_string <- function(query) {

@@ -59,3 +59,18 @@ test_that("a service that isn't there is an error that says what to do", {
   expect_false(bart_ready(nobody))
   expect_error(bart_models(nobody), "bartserve up", class = "bartserve_no_answer")
 })
+
+test_that("a key stays out of objects, and goes to its service alone", {
+  service <- bart_connect("http://127.0.0.1:9", key = "bart_secret")
+  expect_false(any(grepl("bart_secret", capture.output(dput(service), print(service)))))
+  expect_identical(bartserve:::key_of(service), "bart_secret")
+  expect_identical(bartserve:::key_of(list(url = "http://127.0.0.1:10")), "")
+})
+
+test_that("dates and times of answers are those of R, in UTC", {
+  moments <- bartserve:::moments
+  expect_identical(moments(c("2024-01-01", "2024-02-29")), as.Date(c("2024-01-01", "2024-02-29")))
+  times <- moments(c("2024-07-01T10:30:00.25+02:00", "2024-07-01 08:30", "2024-07-01", "2024-07-01T08:30:00Z"))
+  expect_equal(as.numeric(times - times[3], units = "mins"), c(510 + 0.25 / 60, 510, 0, 510))
+  expect_identical(moments(c("2014 Q1", "2014 Q2")), c("2014 Q1", "2014 Q2"))
+})
