@@ -18,7 +18,8 @@ _SPREADSHEET = (
     ' xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0"'
     ' xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"'
     ' xmlns:calcext="urn:org:documentfoundation:names:experimental:calc:xmlns:calcext:1.0"'
-    ' office:version="1.2"><office:body><office:spreadsheet>{}</office:spreadsheet></office:body>'
+    ' xmlns:number="urn:oasis:names:tc:opendocument:xmlns:datastyle:1.0"'
+    ' office:version="1.2">{}<office:body><office:spreadsheet>{}</office:spreadsheet></office:body>'
     "</office:document-content>"
 )
 
@@ -35,11 +36,22 @@ class Formula(str):
         return formula
 
 
-def xlsx(sheets: dict[str, list[list[Any]]], merged: tuple[tuple[int, int, int, int], ...] = ()) -> bytes:
-    """Return a workbook; `merged` are areas of the first sheet, which have the value of their first cell."""
+def xlsx(
+    sheets: dict[str, list[list[Any]]],
+    merged: tuple[tuple[int, int, int, int], ...] = (),
+    zeros: dict[int, int] | None = None,
+) -> bytes:
+    """Return a workbook.
+
+    `merged` are areas of the first sheet, which have the value of their first cell; numbers of the columns
+    `zeros` are shown with so many digits.
+    """
     sink = io.BytesIO()
     book = xlsxwriter.Workbook(sink, {"in_memory": True})
     day = book.add_format({"num_format": "dd.mm.yyyy"})
+    of_digits = {
+        column: book.add_format({"num_format": "0" * digits}) for column, digits in (zeros or {}).items()
+    }
     for number, (name, rows) in enumerate(sheets.items()):
         sheet = book.add_worksheet(name)
         for at, row in enumerate(rows):
@@ -51,14 +63,14 @@ def xlsx(sheets: dict[str, list[list[Any]]], merged: tuple[tuple[int, int, int, 
                 elif isinstance(cell, str):
                     sheet.write_string(at, column, cell)
                 elif cell is not None:
-                    sheet.write(at, column, cell)
+                    sheet.write(at, column, cell, of_digits.get(column))
         for top, left, bottom, right in merged if number == 0 else ():
             sheet.merge_range(top, left, bottom, right, rows[top][left])
     book.close()
     return sink.getvalue()
 
 
-def ods(sheets: dict[str, list[list[Any]]]) -> bytes:
+def ods(sheets: dict[str, list[list[Any]]], formats: str = "") -> bytes:
     """Return an OpenDocument spreadsheet."""
     tables = "".join(
         f'<table:table table:name="{escape(name)}">'
@@ -73,7 +85,7 @@ def ods(sheets: dict[str, list[list[Any]]]) -> bytes:
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet", zipfile.ZIP_STORED)
-        archive.writestr("content.xml", _SPREADSHEET.format(tables))
+        archive.writestr("content.xml", _SPREADSHEET.format(formats, tables))
         archive.writestr("META-INF/manifest.xml", manifest)
     return sink.getvalue()
 

@@ -21,6 +21,7 @@ from sampler.host.data import name_fault as fault_in_words
 SAMPLE_BYTES = 64 * 1024  # size of the sample
 WIDEST_SAMPLE_BYTES = 4 << 20  # size where the header alone is longer
 SAMPLE_ROWS = 50
+MOST_TITLES = 6  # rows among which the header is looked for
 NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
 VALUE = re.compile(rf"({NUMBER.pattern}|\d{{1,4}}[-/.:]\d.*)$")  # a number, date or time
 BARE = re.compile(rf"(?i)({VALUE.pattern}|true$|false$|{'$|'.join(map(re.escape, filter(None, MISSING)))}$)")
@@ -96,8 +97,11 @@ def sniff(sample: bytes, options: Options, *, whole: bool) -> Dialect:
         raise UnusableDataError(EMPTY)
     options = replace(options, separator=options.separator or beginning.separator)
     dialect, rows = _best(text, options, whole=whole)
-    offset, line, above = beginning.offset, beginning.line, 0
-    if options.header_line is None and (above := titles(rows, options)):
+    offset, line = beginning.offset, beginning.line
+    above = 0 if options.header_line is not None else titles(rows, options)
+    if options.header is None and options.header_line is None and not {*options.known} & {*rows[0]}:
+        above = above or _above_blank_line(text, dialect, rows)
+    if above:
         lines, title = _lines(text, dialect, above)
         rows, line = rows[above:], line + len(lines)
         offset += len("".join(lines).encode())
@@ -127,16 +131,14 @@ def titles(rows: list[list[str]], options: Options, merged: float = math.inf) ->
     """Return how many of the first rows are a title: with far fewer values than the table that begins below.
 
     The row below them must be a header: words, about as many as the rows after it have values, or the first
-    row with `merged` names. A shorter first row is a title as well, not names of all columns but one of row
-    labels, if the second one has words alone where rows below have values.
+    row with `merged` names. Rows of another width are titles as well, not names of all columns but one of row
+    labels, if the one below them has words alone where rows below have values.
     """
     filled = [[cell for cell in map(str.strip, row) if cell] for row in rows]
     sizes = Counter(size for size in map(len, filled) if size)
     usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
     above = next((at for at, cells in enumerate(filled) if 2 * len({*cells}) > usual), 0)
-    if len(filled) > 2 and len(filled[0]) < len(filled[1]) == usual and not any(map(_is_value, filled[1])):
-        above = above or int(any(_is_value(cell) for cells in filled[2:] for cell in cells))
-    above = int(min(above, merged))
+    above = int(min(above or _titles_of_another_width(rows, filled, usual), merged))
     if filled and {*options.known} & {*filled[0]}:
         return 0
     starts = all(row[0].strip() for row, cells in zip(rows[:above], filled, strict=False) if cells)
@@ -148,6 +150,36 @@ def titles(rows: list[list[str]], options: Options, merged: float = math.inf) ->
         or (5 * len(header) >= 4 * usual and not any(map(_is_value, header)))
     )
     return above if above + 1 < len(rows) and starts and (is_header or options.header is False) else 0
+
+
+def _titles_of_another_width(rows: list[list[str]], filled: list[list[str]], usual: int) -> int:
+    """Return how many first rows, with separators in them, are above a header: shorter or longer than it."""
+    at = next((at for at, cells in enumerate(filled[:MOST_TITLES]) if len(cells) == usual), 0)
+    if at == 0 or any(map(_is_value, filled[at])):
+        return 0
+    if len(filled[0]) < usual:
+        return at if any(_is_value(cell) for cells in filled[at + 1 :] for cell in cells) else 0
+    is_wider = len(rows[0]) > len(rows[at]) and all(len(row) != len(rows[at]) for row in rows[:at])
+    return at if is_wider and _heads(rows[at], rows[at + 1 :]) else 0
+
+
+def _heads(cells: list[str], below: list[list[str]]) -> bool:
+    """Return whether cells are words alone, above rows of the same width with values in some column."""
+    if not below or {len(row) for row in below} != {len(cells)} or any(map(_is_value, map(str.strip, cells))):
+        return False
+    return any(
+        5 * sum(_is_value(cell.strip()) for cell in column) >= 4 * len(column)
+        for column in zip(*below, strict=True)
+    )
+
+
+def _above_blank_line(text: str, dialect: Dialect, rows: list[list[str]]) -> int:
+    """Return how many rows are above a blank line with a header below it, and are no table themselves."""
+    read = islice(reader(lines_of(io.StringIO(text, newline=""), dialect), dialect), MOST_TITLES)
+    above = next((at for at, row in enumerate(read) if not any(map(str.strip, row))), 0)
+    if not 0 < above < len(rows) - 1 or _heads(rows[0], rows[1:above]):
+        return 0
+    return above if _heads(rows[above], rows[above + 1 :]) else 0
 
 
 def with_habits(dialect: Dialect, sample: bytes) -> Dialect:
@@ -355,7 +387,16 @@ def _with_names(dialect: Dialect, rows: list[list[str]], options: Options) -> Di
     widths = {len(row) for row in rows[1:]}
     labels = False
     if options.header is None:
-        _check_header(names, rows, dialect.line, {*options.known, *options.kinds})
+        known = {*options.known, *options.kinds}
+        _check_header(names, rows, dialect.line, known)
+        if (
+            options.header_line is None
+            and not known & {*names}
+            and _heads(rows[1] if rows[1:] else [], rows[2:])
+        ):
+            message = f"line {dialect.line} is read as the header, though the next row has words alone too: "
+            message += "if that is the header, name its line (?header_line=...); if it has units, delete it"
+            dialect = replace(dialect, doubt=dialect.doubt or message)
     if widths == {len(names) + 1} and len(names) > 1:
         if all(not row[-1].strip() for row in rows[1:]):
             names.append("")  # every row ends with a separator

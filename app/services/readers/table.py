@@ -348,6 +348,8 @@ def _of_cells(
     if kind in {*WORKBOOKS, "json"}:
         texts = tuple(field.name for field in spool.schema if pa.types.is_string(field.type))
         options, read_as[TEXTS] = replace(options, as_text=texts), list(texts)
+    if dialect is not None and dialect.doubt:
+        warnings = [*warnings, dialect.doubt]
     table = ReadTable(spool, options, read_as, dialect, warnings)
     if useless := [word for name, word in unused.items() if getattr(options, name) is not None]:
         table.warnings.append(f"A {FORMATS[kind]} file has no {' or '.join(useless)}: ignored")

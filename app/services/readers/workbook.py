@@ -5,9 +5,11 @@ Cells keep their types, and formulas have their stored values. Cells with errors
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
+from html import unescape
 from itertools import islice
 from typing import Any, BinaryIO
 
@@ -26,6 +28,11 @@ MAX_SHEETS = 1000
 SHOWN_SHEETS = 10
 ERROR = re.compile(rb'<(?:\w+:)?c\b[^>]*\bt="e"|calcext:value-type="error"')
 UNSTORED = re.compile(rb"(?:</(?:\w+:)?f>|<(?:\w+:)?f\b[^>]*/>)\s*</(?:\w+:)?c>")  # a formula without a value
+SMALL = 8 << 20  # bytes of the files of formats and names that are looked at
+ZEROS = re.compile(rb'\bformatCode="(0{2,15})(?:;[^"]*)?"')  # numbers shown with zeros before them: 01067
+FORMAT = re.compile(rb'\bnumFmtId="(\d+)"')
+CELL = re.compile(rb'<(?:\w+:)?c r="([A-Z]{1,3})\d+"(?: s="(\d+)")?(?: t="n")?>')  # of a number
+OPEN_ZEROS = re.compile(rb'number:min-integer-digits="(?:[3-9]|\d\d)"')
 Area = tuple[tuple[int, int], tuple[int, int]]  # the first and the last cell, as row and column
 
 
@@ -37,6 +44,7 @@ class _Sheet:
     cells: Any
     width: int
     areas: tuple[Area, ...]
+    codes: dict[int, int]  # digits of columns whose numbers are shown with zeros before them
 
     def rows(self) -> Iterator[list[Any]]:
         """Yield the rows; every cell of a merged area has its value, but in a title of full width."""
@@ -49,6 +57,8 @@ class _Sheet:
             held += [(area, row[area[0][1]]) for area in of_row.get(number, ())]
             for ((_, left), (_, right)), value in held:
                 row[left : right + 1] = [value] * (right + 1 - left)
+            for column, digits in self.codes.items():
+                row[column] = _code(row[column], digits)
             yield [_plain(cell) for cell in row]
 
 
@@ -56,6 +66,12 @@ def _plain(cell: Any) -> Any:
     if isinstance(cell, (time, timedelta)):
         return str(cell)
     return datetime.combine(cell, time()) if type(cell) is date else cell
+
+
+def _code(cell: Any, digits: int) -> Any:
+    """Return a whole number as a spreadsheet shows it, with zeros before it."""
+    is_code = isinstance(cell, (int, float)) and not isinstance(cell, bool) and cell >= 0 and cell % 1 == 0
+    return f"{int(cell):0{digits}d}" if is_code else cell
 
 
 def read_workbook(
@@ -76,7 +92,7 @@ def read_workbook(
     """
     import python_calamine as calamine  # noqa: PLC0415  most files are no workbooks
 
-    warnings = _doubts(file, limits)
+    warnings, formats = _doubts(file, limits)
     try:
         book = calamine.CalamineWorkbook.from_filelike(file)
         shown = [
@@ -86,6 +102,8 @@ def read_workbook(
             and each.visible == calamine.SheetVisibleEnum.Visible
         ]
         sheet = _chosen(book, shown, options, limits)
+        if codes := _codes(file, limits, formats, sheet):
+            sheet = replace(sheet, codes=codes)
         sample = list(islice(sheet.rows(), LOOKED_AT))
         first, levels = _header(sheet, sample, options)
         texts = [["" if cell == "" else as_text(cell).strip() for cell in row] for row in sample]
@@ -115,10 +133,18 @@ def read_workbook(
     return dialect, spool, facts | {"header_line": dialect.line if dialect.header else None}, warnings + mixed
 
 
-def _doubts(file: BinaryIO, limits: ReaderLimits) -> list[str]:
-    """Return warnings of cells without a value, of all sheets; raise TooLargeError for a forged archive."""
+def _doubts(file: BinaryIO, limits: ReaderLimits) -> tuple[list[str], dict[str, bytes]]:
+    """Return warnings of cells without the value shown, of all sheets, and the files of formats and names.
+
+    Raises TooLargeError for a forged archive.
+    """
     errors = unstored = 0
+    has_zeros = False
+    formats = dict.fromkeys(("xl/styles.xml", "xl/workbook.xml", "xl/_rels/workbook.xml.rels"), b"")
     for name, block in contents_of(file, limits.bytes):
+        if name in formats and len(formats[name]) < SMALL:
+            formats[name] += block
+        has_zeros = has_zeros or (name == "content.xml" and OPEN_ZEROS.search(block) is not None)
         if name.startswith("xl/worksheets/") or name == "content.xml":
             errors += len(ERROR.findall(block))
             unstored += len(UNSTORED.findall(block))
@@ -129,7 +155,56 @@ def _doubts(file: BinaryIO, limits: ReaderLimits) -> list[str]:
     if unstored:
         message = f"{counted(unstored, 'formula')} of the workbook without a stored value: read as missing"
         warnings.append(f"{message}; open it in a spreadsheet and save it, and they have one")
-    return warnings
+    if has_zeros:
+        warnings.append(
+            "The workbook has a format that shows zeros before numbers, such as 01067. They are read without "
+            "zeros: if they are codes, save the workbook as .xlsx, or make the cells text"
+        )
+    return warnings, formats
+
+
+def _codes(file: BinaryIO, limits: ReaderLimits, formats: dict[str, bytes], sheet: _Sheet) -> dict[int, int]:
+    """Return the digits of columns most of whose numbers are shown with zeros before them, by position."""
+    styles, names, files = formats.values()
+    own = {
+        (FORMAT.search(each) or [b""] * 2)[1]: len(found[1])
+        for each in re.findall(rb"<(?:\w+:)?numFmt\b[^>]*>", styles)
+        if (found := ZEROS.search(each))
+    }
+    cells = re.search(rb"<(?:\w+:)?cellXfs\b.*?</(?:\w+:)?cellXfs>", styles, re.DOTALL)
+    if not own or cells is None:
+        return {}
+    ids = (FORMAT.search(each) for each in re.findall(rb"<(?:\w+:)?xf\b[^>]*>", cells[0]))
+    digits = {b"%d" % at: own[found[1]] for at, found in enumerate(ids) if found and found[1] in own}
+    path = _file_of(sheet.name, names, files)
+    shown: dict[bytes, Counter[int]] = {}
+    rest = b""
+    for name, block in contents_of(file, limits.bytes):
+        if name == path:
+            text = rest + block
+            for found in CELL.finditer(text):
+                shown.setdefault(found[1], Counter())[digits.get(found[2], 0)] += 1
+            rest = text[text.rfind(b"<") :]
+    left = 0 if sheet.cells.start is None else sheet.cells.start[1]
+    places = {_position(column) - left: counts for column, counts in shown.items()}
+    most = {at: counts.most_common(1)[0][0] for at, counts in places.items() if 0 <= at < sheet.width}
+    return {at: digits for at, digits in most.items() if digits}
+
+
+def _position(letters: bytes) -> int:
+    """Return the position of a column from 0 on, AA for 26."""
+    return int(sum((letter - 64) * 26**power for power, letter in enumerate(reversed(letters)))) - 1
+
+
+def _file_of(sheet: str, names: bytes, files: bytes) -> str:
+    """Return the file of a sheet in the archive; empty if it isn't known."""
+    for each in re.findall(rb"<(?:\w+:)?sheet\b[^>]*>", names):
+        name, key = re.search(rb'\bname="([^"]*)"', each), re.search(rb'\b\w+:id="([^"]*)"', each)
+        if name and key and unescape(name[1].decode(errors="replace")) == sheet:
+            of_key = rb'<(?:\w+:)?Relationship\b(?=[^>]*\bId="%b")[^>]*\bTarget="/?(?:xl/)?([^"]*)"'
+            target = re.search(of_key % re.escape(key[1]), files)
+            return f"xl/{target[1].decode(errors='replace')}" if target else ""
+    return ""
 
 
 def _chosen(book: Any, shown: list[str], options: Options, limits: ReaderLimits) -> _Sheet:
@@ -148,7 +223,7 @@ def _chosen(book: Any, shown: list[str], options: Options, limits: ReaderLimits)
         check_size(height, width, limits)
         if height > 1 and width >= limits.fewest_columns:
             left = 0 if cells.start is None else cells.start[1]
-            return _Sheet(name, cells, width, tuple(_areas(cells, left, width)))
+            return _Sheet(name, cells, width, tuple(_areas(cells, left, width)), {})
     where = "No sheet" if wanted is None else f"The sheet {wanted[:100]!r}"
     message = f"{where} has a table: a row of column names with values below it, in at least "
     message += f"{counted(limits.fewest_columns, 'column')}."

@@ -15,8 +15,11 @@ import pyarrow.compute as pc
 from app.services.readers.values.scalars import all_match, quote_cell
 from sampler.host.data import value_as_text as as_text
 
+_TIMES = ("days", "weeks", "months", "years", "hours", "minutes")
 SYMBOLS = {"€": "EUR", "£": "GBP", "₹": "INR", "₺": "TRY", "₽": "RUB", "₴": "UAH", "₩": "KRW", "₪": "ILS"}
 SYMBOLS |= {"US$": "USD", "Fr.": "CHF", "SFr.": "CHF", "zł": "PLN", "Kč": "CZK", "Ft": "HUF", "R$": "BRL"}
+SYMBOLS |= {one: many for many in _TIMES for one in (many[:-1], many.capitalize())}
+SYMBOLS |= {"yr": "years", "yrs": "years", "hrs": "hours", "mins": "minutes"}
 SYMBOLS |= {"Rs.": "INR", "Euro": "EUR", "euro": "EUR", "kr.": "kr", "percent": "%", "pct": "%"}
 # Shown as they are: a sign of several currencies names none.
 _CURRENCIES = (
@@ -26,7 +29,7 @@ _CURRENCIES = (
 UNITS = frozenset({"%", "‰", "$", "¥", "kr", *_CURRENCIES.split()})
 # Such as no code has: of "5 m" or "3 K" it is not plain what they are.
 _MEASURES = "kg mg lb lbs oz cm mm km ft yd mi ml cl kW kWh MWh GB MB km/h mph sqm sqft m² ft² °C °F"
-MEASURES = UNITS | {*_MEASURES.split()}
+MEASURES = UNITS | {*_MEASURES.split(), *_TIMES}
 KNOWN = MEASURES | {"g", "m", "t", "l", "L", "in", "h", "min", "s", "K"}
 SCALES = {"k": "e3", "K": "e3", "M": "e6", "Mio": "e6", "bn": "e9", "Mrd": "e9"}
 _LARGE, _SMALL = "ft|feet|'|\u2032|lbs?|st|h|hrs?|min|m", "in|\"|\u2033|''|oz|lbs?|m|min|s"

@@ -64,7 +64,8 @@ def other(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
 
 _NUMBERED = {
     "a day as yyyymmdd": r"^(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$",
-    "seconds since 1970": r"^1\d{9}$",
+    "a month as yyyymm, as its first day": r"^(19|20)\d{2}(0[1-9]|1[0-2])$",
+    "seconds since 1970": r"^1\d{9}(\.\d+)?$",
     "milliseconds since 1970": r"^1\d{12}$",
     "a day number of a spreadsheet": r"^[2-6]\d{4}(\.\d+)?$",
 }
@@ -110,10 +111,13 @@ def from_numbers(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
         days = pc.strptime(text, "%Y%m%d", "us", error_is_null=True)
         again = pc.equal(pc.strftime(days, "%Y%m%d"), text)  # 20260231 would be a day of March
         return days if days.null_count == text.null_count and pc.all(again, min_count=0).as_py() else None
+    if form.startswith("a month"):
+        return pc.strptime(pc.binary_join_element_wise(text, "01", ""), "%Y%m%d", "us")
+    figures = pc.cast(text, pa.float64())
     if form.startswith("a day number"):
-        days = pc.subtract(pc.cast(text, pa.float64()), _FIRST_DAY)
-        return pc.cast(pc.cast(pc.round(pc.multiply(days, 86_400e6)), pa.int64()), us)
-    return pc.cast(pc.cast(pc.cast(text, pa.int64()), pa.timestamp("s" if form[0] == "s" else "ms")), us)
+        figures = pc.multiply(pc.subtract(figures, _FIRST_DAY), 86_400.0)
+    micro = pc.multiply(figures, 1e3 if form.startswith("milli") else 1e6)
+    return pc.cast(pc.cast(pc.round(micro), pa.int64()), us)
 
 
 def reading(text: pa.ChunkedArray) -> str:
