@@ -541,7 +541,7 @@ def labelled(text: str) -> str:
     Words in parentheses that are for programs alone are left out.
     """
     text = re.sub(
-        r"\b([a-z_]+)=([\w-]+(?:\.\d+)?)",
+        r"\b([a-z_]+)=\"?([\w-]+(?:\.\d+)?)\"?",
         lambda found: f"{LABELS[found[1]]}: {found[2]}" if found[1] in LABELS else found[0],
         re.sub(r" \((?:new_rows|propensity_overfits)\)", "", text),
     )

@@ -1,11 +1,13 @@
 """Formatting of figures and states for pages."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from sampler.host.data import ABSENT, number_to_text, range_to_text, scalars
+from sampler.host.settings import labelled_text
 
 STATES = {
     "not_converged": "not converged",
@@ -193,6 +195,24 @@ def advice_on(error: Mapping[str, Any] | None) -> str:
     )
 
 
+def labelled(text: str) -> str:
+    """Replace settings and options of a request, as programs write them, by the words of forms."""
+    text = re.sub(rf" [(](perhaps )?[?](?:{_OF_KIND}|(\w+)=([^()]*))[)]", _aside, text)
+    text = re.sub(r"\bpass (?=[?])", "choose ", text)
+    return labelled_text(re.sub(rf"[?](?:{_OF_KIND}|(\w+)=([\w-]+))", _option, text))
+
+
+def _aside(found: re.Match[str]) -> str:
+    perhaps, _, name, value = found.groups(default="")
+    return f" ({perhaps}{value})" if name == "encoding" and value != "..." else ""
+
+
+def _option(found: re.Match[str]) -> str:
+    kind, name, value = found.groups(default="")
+    label, choices = READING.get(name, (name, {}))
+    return f"the kind {kind}" if kind else f"“{label}: {choices.get(value, value)}”"
+
+
 def grouped(faults: Iterable[Any]) -> list[tuple[str | None, str]]:
     """Return column and text of each fault; equal faults of several rows are one, with the rows.
 
@@ -205,7 +225,7 @@ def grouped(faults: Iterable[Any]) -> list[tuple[str | None, str]]:
             for name in ("column", "row", "detail")
         )
         rows.setdefault((column, detail), []).extend([] if row is None else [row])
-    return [(column, detail + _in_rows(numbers)) for (column, detail), numbers in rows.items()]
+    return [(column, labelled(detail) + _in_rows(numbers)) for (column, detail), numbers in rows.items()]
 
 
 def _in_rows(rows: list[int]) -> str:
@@ -239,6 +259,14 @@ def event(kind: str) -> str:
     return kind.replace("_", " ")
 
 
+_OF_KIND = r"kind=.*?:(number|boolean|date|category|text)"
+READING = {  # labels and choices of how a file is read, by the option of a request
+    "decimal": ("Decimal sign", {"point": "a point", "comma": "a comma"}),
+    "dates": ("1/2/2026 begins with", {"day-first": "the day", "month-first": "the month"}),
+    "header": ("First row", {"true": "names the columns", "false": "is data"}),
+    "totals": ("A last row of totals", {"keep": "is kept", "leave-out": "is left out"}),
+    "wide": ("A column for each time", {"keep": "is kept", "long": "is made rows"}),
+}
 SEVERITY = (  # phrases of warnings, the gravest first; without one a warning is in the middle
     ("is a guess", "outside the training range", "never seen", "extrapolation", "no longer hold", "disagree"),
     (),
@@ -246,6 +274,7 @@ SEVERITY = (  # phrases of warnings, the gravest first; without one a warning is
 )
 FILTERS: dict[str, Callable[..., Any]] = {
     "grouped": grouped,
+    "labelled": labelled,
     "severe_first": severe_first,
     "number": number,
     "to": range_to_text,

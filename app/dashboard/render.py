@@ -16,7 +16,6 @@ from app.dashboard import formatting
 from app.dashboard.forms.fit_fields import in_words
 from app.services.explanations.diagnostics import converged_rhat
 from app.services.studies.tuning import in_words as tried_in_words
-from sampler.host.settings import labelled_text
 
 FOLDER = Path(__file__).parent
 STATIC = "/ui/static"
@@ -41,7 +40,6 @@ def environment() -> Environment:
     )
     templates.filters |= formatting.FILTERS | {
         "settings": tried_in_words,
-        "labelled": labelled_text,
         "setting": in_words,
     }
     templates.globals |= {
@@ -49,6 +47,7 @@ def environment() -> Environment:
         "version": version("bartserve"),
         "state_word": formatting.state,
         "verdict_words": formatting.verdict,
+        "ways_of_reading": formatting.READING,
         "phase_words": formatting.phase,
         "noise_of": formatting.noise_of,
         "converged_rhat": converged_rhat,

@@ -181,7 +181,7 @@ def _note(column: dict[str, Any]) -> str:
     if column["kind"] == "text":
         return (
             f"{column['name']} is text with {column['distinct']} levels: models leave it out "
-            f"unless features names it{note}"
+            f"unless it is chosen as a feature{note}"
         )
     return f"{column['name']}{note}" if note else ""
 

@@ -12,7 +12,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 POLICY = "default-src 'self'; object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 OWN = re.compile(r"(/[^/]|/$|\?|#)")  # a URL on this service
 # Values as programs write them, names of settings and fields, and JSON.
-OF_PROGRAMS = re.compile(r"\b(?:None|null|nan|NaN|True|False|undefined)\b|\w*[a-z]_[a-z]\w*|[\[{][\"']")
+OF_PROGRAMS = re.compile(
+    r"\b(?:None|null|nan|NaN|True|False|undefined)\b|\w*[a-z]_[a-z]\w*|[\[{][\"']|[?]\w+=|\b\w+=\""
+)
 IDS = re.compile(r"(?:mdl|ds|std|set|key|wh)_\w+|by_class")  # and what people type into a form
 VOID = {"meta", "link", "input", "img", "source", "br", "rect", "path", "circle", "progress"}
 

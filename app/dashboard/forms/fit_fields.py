@@ -123,15 +123,18 @@ def _fitted_as_number(column: Mapping[str, Any], profile: Mapping[str, Any]) -> 
     if two and whole and ((low, high) == (0, 1) or seen >= FEWEST_OF_CLASSES):
         return (
             f"Only {number(low)} and {number(high)}, so two classes: the model gives the probability that "
-            f"{column['name']} is {number(high)}. Choose “a number” as the kind of outcome if it is one."
+            f"{column['name']} is {number(high)}. If it is a measured number, choose that as the kind of "
+            "outcome, among all settings."
         )
     text = f"Numbers from {number(low)} to {number(high)}: the model gives their mean, with an interval."
     if two:
-        return f"{text} Choose “two classes” as the kind of outcome if they are."
+        return (
+            f"{text} If they stand for two classes, choose that as the kind of outcome, among all settings."
+        )
     values = [*(profile.get("quantiles") or {}).values(), *(each["value"] for each in top)]
     if low < 0 or not whole or not all(float(value).is_integer() for value in values):
         return text
-    return f"{text} Choose “a count” as the kind of outcome if they are counts."
+    return f"{text} If they are counts, choose “a count” as the kind of outcome, among all settings."
 
 
 def every() -> Iterator[FieldSpec]:

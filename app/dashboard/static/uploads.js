@@ -3,19 +3,32 @@
 
 const token = document.querySelector('meta[name="csrf-token"]')?.content ?? "";
 
+// Options of a request by the words of the form.
+function inWords(text) {
+  return text
+    .replace(/ \((?:perhaps )?\?(?:kind=.*?:\w+|\w+=[^()]*)\)/g, "")
+    .replace(/\bpass (?=\?)/g, "choose ")
+    .replace(/\?kind=.*?:(number|boolean|date|category|text)/g, "the kind $1")
+    .replace(/\?(\w+)=([\w-]+)/g, (option, name, value) => {
+      const label = document.querySelector(`label[for="${name}"]`);
+      const choice = document.querySelector(`#${name} option[value="${value}"]`);
+      return label ? `“${label.textContent}: ${choice?.textContent ?? value}”` : option;
+    });
+}
+
 function showProblem(box, problem) {
   const note = document.createElement("div");
   note.className = "note bad";
   note.setAttribute("role", "alert");
   const said = document.createElement("p");
-  said.textContent = `${problem.title}. ${problem.detail}`;
+  said.textContent = `${problem.title}. ${inWords(problem.detail)}`;
   note.append(said);
   if (problem.errors?.length) {
     const list = document.createElement("ul");
     for (const fault of problem.errors) {
       const item = document.createElement("li");
       const where = [fault.column, fault.row ? `row ${fault.row}` : null].filter(Boolean).join(", ");
-      item.textContent = (where ? `${where}: ` : "") + fault.detail;
+      item.textContent = (where ? `${where}: ` : "") + inWords(fault.detail);
       list.append(item);
     }
     note.append(list);

@@ -2,6 +2,7 @@
 
 import re
 
+from app.dashboard import formatting
 from app.web.read_options import UploadQuery
 from tests.support.api_calls import post_csv
 from tests.support.databases import only
@@ -173,3 +174,30 @@ def test_the_form_says_how_a_file_is_written(browser, client):
     assert dataset["num_rows"] == 24
     for field, word in (("encoding", "klingon"), ("decimal", "dot"), ("kind", "zip")):
         assert field in page_of(browser.post("/ui/datasets", data={field: word}, files=file), 422).words
+
+
+def test_hints_on_files_are_in_the_words_of_the_page(browser, client):
+    """Options of a request are named by the fields that set them, in notes, warnings and refusals."""
+    names = "zip;week;serial date;thousand;time;when;stamp"
+    rows = "".join(
+        f"0106{i % 10};2024-W0{i % 9 + 1};4532{i % 10};1.2{i % 10}1;10:3{i % 6};0{i % 9 + 1}/02/2026;"
+        f"17000000{i:02d}\n"
+        for i in range(30)
+    )
+    dataset = post_csv(client, f"Report of the shops\n{names}\n{rows}").json()
+    assert "?kind=week:date" in dataset["columns"][1]["note"]
+    page = page_of(browser.get(f"/ui/datasets/{dataset['id']}"))
+    words = " ".join(page.words.split())
+    assert not page.words_of_programs()
+    assert "a week, as its Monday: give it the kind date to read it so" in words
+    assert "choose “1/2/2026 begins with: the day” or “1/2/2026 begins with: the month”" in words
+    labels = page_of(browser.get("/ui/datasets")).words
+    for label, choices in formatting.READING.values():
+        assert {label, *choices.values()} <= {*map(str.strip, labels.splitlines())} or label in labels
+
+    for text in ("1,2\n3,4\n5,6\n", "a,b,c\n1\n2\n", "a,a\n1,2\n", ""):
+        refused = page_of(browser.post("/ui/datasets", files={"file": ("t.csv", text)}), 422)
+        assert not refused.words_of_programs()
+    classes = post_csv(client, "y,x\n" + "".join(f"{'abc'[i % 3]},{i}\n" for i in range(30))).json()["id"]
+    sent = {"dataset_id": classes, "target": "y", "family": "gaussian", "once": "x"}
+    assert not page_of(browser.post("/ui/models", data=sent), 422).words_of_programs()

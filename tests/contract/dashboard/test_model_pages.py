@@ -71,7 +71,7 @@ def test_an_invalid_form_marks_its_fields_and_keeps_its_entries(browser, client)
     ticked = [c["value"] for c in page.controls if c["name"] == "features" and "checked" in c]
     assert ticked == ["size"]
     page = page_of(browser.post("/ui/models", data=form | {"num_trees": "0", "holdout": ""}), 422)
-    assert "num_trees must be a whole number from 1" in page.words
+    assert "Trees must be a whole number from 1" in page.words
 
 
 def test_models_are_cancelled_retried_extended_and_deleted_by_forms(browser, client, settings):

@@ -73,9 +73,17 @@ def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
             "probit",
             "Only -1 and 1, so two classes: the model gives the probability that t is 1.",
         ),
-        (["1.5", "2.5"], "gaussian", "Choose “two classes” as the kind of outcome if they are."),
+        (
+            ["1.5", "2.5"],
+            "gaussian",
+            "If they stand for two classes, choose that as the kind of outcome, among all settings.",
+        ),
         (["0", "0.5", "7"], "gaussian", "Numbers from 0 to 7: the model gives their mean, with an interval."),
-        ("0137", "gaussian", "Choose “a count” as the kind of outcome if they are counts."),
+        (
+            "0137",
+            "gaussian",
+            "If they are counts, choose “a count” as the kind of outcome, among all settings.",
+        ),
     ],
 )
 @pytest.mark.sampled(quick=4)
