@@ -293,15 +293,24 @@ def forget_checkpoints(session: Session, model_id: str) -> None:
     rows_changed(session, update(Unit).where(Unit.model_id == model_id).values(checkpoint=None))
 
 
-def rewrite(session: Session, model_id: str, was: str, header: bytes, diagnostics: Json) -> bool:
-    """Store the header of a forecaster with a newer history; False where it isn't the one of checksum `was`.
+def rewrite(
+    session: Session,
+    model_id: str,
+    was: str,
+    header: bytes,
+    diagnostics: Json,
+    calibration: Json | None = None,
+) -> bool:
+    """Store the header of a forecaster with a newer history, or a calibration.
 
-    The new one's checksum is in its diagnostics.
+    False where it isn't the one of checksum `was`. The new one's checksum is in its diagnostics.
     """
     model = session.get(Model, model_id, with_for_update={"key_share": True}, populate_existing=True)
     if model is None or model.state != SUCCEEDED or (model.diagnostics or {}).get("checksum") != was:
         return False
     model.header, model.diagnostics = header, diagnostics
+    if calibration is not None:
+        model.calibration = calibration
     session.flush()
     return True
 

@@ -14,7 +14,9 @@ from sampler.data.rows import named_column
 from sampler.data.scalars import as_text, counted
 from sampler.data.table import read_column, read_rows
 from sampler.errors import DataError, DataProblem, SettingsError
+from sampler.forecasts.adapted import adapted_ends
 from sampler.forecasts.answers import (
+    CALIBRATED,
     Forecast,
     Rehearsals,
     check_level,
@@ -27,6 +29,7 @@ from sampler.forecasts.history import ZERO, History, SeriesKey, read_panel
 from sampler.forecasts.paths import Fitted, Start, sample_paths
 from sampler.forecasts.steps import NUMBER, Times
 from sampler.forecasts.stored import decode, encode
+from sampler.storage.conformal_table import ConformalTable
 from sampler.storage.forecast_file import with_models
 
 DONORS = 10  # series of a fit, from which on new ones are forecast
@@ -46,6 +49,8 @@ class Forecaster:
         What rehearsals showed.
     settings
         Settings of the members' fits.
+    adapted
+        Table by which intervals of steps follow reported outcomes; None where rehearsals widen them.
 
     """
 
@@ -55,11 +60,13 @@ class Forecaster:
         fitted: Sequence[Fitted],
         calibration: Calibration,
         settings: Mapping[str, Any],
+        adapted: ConformalTable | None = None,
     ) -> None:
         self.history = history
         self.fitted = list(fitted)
         self.calibration = calibration
         self.settings = dict(settings)
+        self.adapted = adapted
 
     @property
     def horizon(self) -> int:
@@ -132,10 +139,15 @@ class Forecaster:
             slots, self.fitted, part, own, within, self.horizon, seed,
             **thinning_of(self.fitted), num_threads=num_threads,
         )  # fmt: skip
+        counts, adapted = self.calibration.counts, self.adapted if interval == CALIBRATED else None
         factor = factor_of(self.calibration, STEPS, level, interval)
-        median, lower, upper = interval_of(paths, level, factor, counts=self.calibration.counts)
+        median, lower, upper = (
+            interval_of(paths, level, factor, counts=counts)
+            if adapted is None
+            else adapted_ends(paths, adapted, level, counts=counts)
+        )
         ahead = history.start + start.last[:, None] + 1 + np.arange(self.horizon)
-        said = self.calibration.claim(STEPS, level, **self._of_claim)
+        said = self.claim(level)
         return Forecast(
             history.columns_of(chosen.tolist()),
             [[history.step.text(int(each)) for each in own] for own in ahead],
@@ -146,7 +158,7 @@ class Forecaster:
             flags,
             level,
             interval,
-            said if interval == "calibrated" or not self.calibration else "Intervals are those of the paths.",
+            said if interval == CALIBRATED or not self.calibration else "Intervals are those of the paths.",
             warnings,
             history.target,
             history.asked.time,
@@ -214,7 +226,9 @@ class Forecaster:
         }
 
     def claim(self, level: float = 0.9) -> str:
-        """Say what rehearsals showed of how often intervals of steps hold."""
+        """Say what rehearsals, or reported outcomes, showed of how often intervals of steps hold."""
+        if self.adapted is not None:
+            return self.adapted.at(level).text
         return self.calibration.claim(STEPS, check_level(level), **self._of_claim)
 
     def predict(self, *_arguments: Any, **_options: Any) -> NoReturn:
@@ -376,7 +390,7 @@ class Forecaster:
 
     def header_bytes(self) -> bytes:
         """Encode all but the members' models, which observing leaves as they are."""
-        return encode(self.history, self.fitted, self.calibration, self.settings)
+        return encode(self.history, self.fitted, self.calibration, self.settings, self.adapted)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:

@@ -12,11 +12,13 @@ import numpy as np
 
 from sampler.array_types import Bools, Floats, Longs
 from sampler.errors import DataError
+from sampler.forecasts.adapted import OF_PATHS, place_of
 from sampler.forecasts.calibration import FEW_PATHS, ROWS, STEPS, Judged, slots_of, thinning_of
 from sampler.forecasts.forecaster import Forecaster
 from sampler.forecasts.history import History
 from sampler.forecasts.paths import Start, sample_paths
 from sampler.posterior.assessment.outcome_scores import CEILING, FLOOR, LEVELS, OutcomeScores
+from sampler.storage.weekly_tables import ends_in_force
 
 SMOOTHED = 0.9  # of the rule of thumb of the width of a kernel (Silverman 1986)
 
@@ -86,19 +88,20 @@ def score_newer(
     y = history.y[series, at]
     each = Judged.of(y[outcome], paths[:, start, ahead])
     half = 0.5 * forecaster.calibration.counts
-    own = {level: each.scores(level, half) for level in LEVELS}
-    inside = {level: own[level] <= forecaster.calibration.factor(STEPS, level) + 1e-9 for level in LEVELS}
+    middle = each.ends(OF_PATHS)[0]
+    place = place_of(np.sign(y[outcome] - middle) * each.scores(OF_PATHS, half))
+    inside = {level: _inside(forecaster, each, place, level) for level in LEVELS}
     counts = np.zeros((len(series), horizon, 1 + len(LEVELS)), np.int64)
     counts[outcome, ahead] = np.stack([np.ones(len(outcome), bool), *inside.values()], axis=1)
     is_farthest = ahead + 1 == step[outcome]
     kept = outcome[is_farthest]
     of_kept = paths[:, start[is_farthest], ahead[is_farthest]]
-    middle = each.ends(0.9)[0][is_farthest]
+    middle = middle[is_farthest]
     half_inside, most_inside = (inside[level][is_farthest] for level in LEVELS)
     pit = _rank(y[kept], of_kept, rng)
     scores = OutcomeScores(
         pit,
-        place_of(np.sign(y[kept] - middle) * own[0.9][is_farthest]),
+        place[is_farthest],
         np.maximum(_log_density(y[kept], of_kept), FLOOR),
         np.minimum((y[kept] - middle) ** 2, CEILING),
         half_inside,
@@ -107,13 +110,6 @@ def score_newer(
         counts[kept],
     )
     return ScoredSteps(series[kept], at[kept] + history.start, step[kept], scores)
-
-
-def place_of(widths: Floats) -> Floats:
-    """Return distances from the median in half-widths of 90% intervals as numbers in (0, 1), in order."""
-    with np.errstate(invalid="ignore"):
-        place = widths / (1 + np.abs(widths))
-    return np.where(np.isinf(widths), 0.5 + 0.5 * np.sign(widths), 0.5 + 0.5 * place)
 
 
 def _forecast(forecaster: Forecaster, before: History) -> tuple[Longs, Longs, Bools]:
@@ -161,6 +157,16 @@ def _paths(forecaster: Forecaster, start: Start, num_threads: int | None) -> Flo
     paths = np.full((len(own), len(start.series), horizon), np.nan)
     paths[:, rows] = own
     return paths
+
+
+def _inside(forecaster: Forecaster, judged: Judged, place: Floats, level: float) -> Bools:
+    """Tell which outcomes are inside intervals of a level: adapted ones, or those of rehearsals."""
+    if forecaster.adapted is not None:
+        low, high = ends_in_force(forecaster.adapted, level)
+        return np.asarray((low <= place) & (place <= high))
+    calibration = forecaster.calibration
+    scores = judged.scores(level, 0.5 * calibration.counts)
+    return np.asarray(scores <= calibration.factor(STEPS, level) + 1e-9)
 
 
 def _rank(y: Floats, paths: Floats, rng: np.random.Generator) -> Floats:

@@ -11,19 +11,25 @@ import numpy as np
 from sampler.array_types import Floats
 from sampler.definitions.forecast import DIFFERENCES, MOST_STEPS, Forecasting
 from sampler.errors import PackedError, SamplerError
+from sampler.forecasts.adapted import table_of_rehearsals
 from sampler.forecasts.calibration import Calibration
 from sampler.forecasts.history import History, SeriesKey
 from sampler.forecasts.members import LAGS_OF_DAYS, SCALES, Member
 from sampler.forecasts.paths import MOST_COMMON, Fitted
 from sampler.forecasts.steps import UNITS, Step
 from sampler.posterior.posterior import Posterior
+from sampler.storage.conformal_table import ConformalTable
 from sampler.storage.forecast_file import read_forecaster, write_forecaster
 
 MOST_INDEX = 1 << 40  # number of a step
 
 
 def encode(
-    history: History, fitted: Sequence[Fitted], calibration: Calibration, settings: Mapping[str, Any]
+    history: History,
+    fitted: Sequence[Fitted],
+    calibration: Calibration,
+    settings: Mapping[str, Any],
+    adapted: ConformalTable | None = None,
 ) -> bytes:
     """Encode the parts of a forecaster but for its models as a file; equal ones give equal bytes."""
     header = {
@@ -46,10 +52,44 @@ def encode(
     scales = {f"scales {n}": np.array([*each.scales.values()]) for n, each in enumerate(fitted)}
     known = {f"known {name}": values for name, values in history.known.items()}
     arrays = {"y": history.y} | known | scales | calibration.arrays()
-    return write_forecaster(header, arrays, [])
+    return write_forecaster(*_adapted(header, arrays, adapted), [])
 
 
-def decode(data: bytes) -> tuple[History, list[Fitted], Calibration, dict[str, Any]]:
+def with_adapted(data: bytes, table: ConformalTable) -> bytes:
+    """Return what `encode` gave with intervals that follow outcomes; raise PackedError as `decode`."""
+    header, arrays, _ = read_forecaster(data)
+    return write_forecaster(*_adapted(header, arrays, table), [])
+
+
+def intervals_of(data: bytes, draws: int) -> ConformalTable | None:
+    """Return the table of what `encode` gave, or of its rehearsals; None without any of these."""
+    header, arrays, _ = read_forecaster(data)
+    if "adapted" in header:
+        return _table(header, arrays)
+    keys = [tuple(key) for key in header["rehearsed"]]
+    calibration = Calibration.of_arrays(header["origins"], keys, counts=bool(header["counts"]), arrays=arrays)
+    return table_of_rehearsals(calibration, draws)
+
+
+def _adapted(
+    header: Mapping[str, Any], arrays: Mapping[str, Floats], table: ConformalTable | None
+) -> tuple[dict[str, Any], dict[str, Floats]]:
+    """Add a table; without one nothing changes."""
+    if table is None:
+        return dict(header), dict(arrays)
+    return {**header, "adapted": table.to_json()}, {**arrays, "adapted": table.scores}
+
+
+def _table(header: Mapping[str, Any], arrays: Mapping[str, Floats]) -> ConformalTable:
+    """Read a table; raise an error that `decode` takes for unreadable."""
+    table = ConformalTable.from_json(header["adapted"], arrays["adapted"], of_classes=False)
+    _must(table.scores.ndim == 1 and table.rows > 0 and table.tails is not None, "it has another calibration")
+    return table
+
+
+def decode(
+    data: bytes,
+) -> tuple[History, list[Fitted], Calibration, dict[str, Any], ConformalTable | None]:
     """Decode the parts of a forecaster; raise PackedError for anything that isn't one."""
     header, arrays, models = read_forecaster(data)
     try:
@@ -63,6 +103,7 @@ def decode(data: bytes) -> tuple[History, list[Fitted], Calibration, dict[str, A
             history.step.text(each)
         settings = dict(header["settings"])
         _whole(settings["seed"], 0, 1 << 64)
+        adapted = _table(header, arrays) if "adapted" in header else None
     except (
         ValueError,
         KeyError,
@@ -73,7 +114,7 @@ def decode(data: bytes) -> tuple[History, list[Fitted], Calibration, dict[str, A
         SamplerError,
     ) as error:
         raise PackedError(f"the file of the forecaster can't be read: {error}") from error
-    return history, fitted, calibration, settings
+    return history, fitted, calibration, settings, adapted
 
 
 def _history(header: Mapping[str, Any], arrays: Mapping[str, Floats]) -> History:

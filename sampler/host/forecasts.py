@@ -20,6 +20,7 @@ from sampler.forecasts.history import History
 from sampler.forecasts.members import Member
 from sampler.forecasts.outcomes import ScoredSteps, score_newer
 from sampler.forecasts.paths import Fitted
+from sampler.forecasts.stored import intervals_of, with_adapted
 from sampler.forecasts.untrusted import read_untrusted
 from sampler.forecasts.wide import read_asked
 from sampler.pairs import check as check_combination
@@ -42,6 +43,7 @@ __all__ = [
     "ScoredSteps",
     "check_combination",
     "fit_member",
+    "intervals_of",
     "is_forecaster",
     "learns",
     "learnt",
@@ -54,5 +56,6 @@ __all__ = [
     "score_newer",
     "settings_of_member",
     "stored_member",
+    "with_adapted",
     "with_models",
 ]

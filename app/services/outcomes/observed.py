@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.services.access import audit, quotas
 from app.services.errors import ConflictError, Fault, InvalidRequestError, TooLargeError
+from app.services.outcomes import weekly
 from app.services.outcomes.reports import STORED, AcceptedReportView, ScoredReport, accept
 from app.services.outcomes.rows import EPOCH, OutcomeOptions
 from app.services.predictions import forecasts
@@ -23,7 +24,7 @@ from app.store import models as store
 from app.store.clock import utc_now
 from app.store.column_codec import checksum
 from app.store.engine import session_scope
-from app.store.outcomes import watches
+from app.store.outcomes import reports, watches
 from app.store.predictions import encode
 from app.store.tables import new_id
 from sampler.host.assessment import week_of
@@ -65,7 +66,7 @@ def observe(
     for _ in range(ATTEMPTS):
         model_id, stored = forecasts.load(predictor, owner, model)
         old = stored.forecaster
-        new = Forecaster(old.history, old.fitted, old.calibration, old.settings)
+        new = Forecaster(old.history, old.fitted, old.calibration, old.settings, old.adapted)
         with forecasts.translating():
             new.observe(rows)
         added = int((~np.isnan(new.history.y)).sum() - (~np.isnan(old.history.y)).sum())
@@ -109,17 +110,26 @@ def _scored(
     scored: ScoredSteps = score_newer(new, old.history, rng, num_threads=1)
     if not len(scored):
         return None
+    history, scores = new.history, scored.scores
+    asked, places = history.asked, [*zip(scored.series.tolist(), scored.index.tolist(), strict=True)]
+
+    def named(series: int, index: int) -> str:
+        return history.named(history.keys, series, index, asked.time)
+
+    # A forecast was the newest until the step after its origin was reported: its intervals are of that time.
+    after = [named(i, t - ahead + 1) for (i, t), ahead in zip(places, scored.step.tolist(), strict=True)]
     with session_scope(predictor.engine, read_only=True) as session:
         begun = watches.get(session, model_id)
         era = 0 if begun is None else begun.era
-    history, scores = new.history, scored.scores
-    asked, places = history.asked, [*zip(scored.series.tolist(), scored.index.tolist(), strict=True)]
+        times = reports.reported_at(session, model_id, after)
+        predicted = [times.get(key, now) for key in after]
+        scores = weekly.judged_in_time(session, model_id, begun, scores, predicted)
     weeks = [week_of(at) for at in _times(new, scored)]
     columns = {name: getattr(scores, name).tolist() for name in STORED}
     columns |= {
-        "at": [now] * len(places),
+        "at": predicted,
         "week": weeks,
-        "key": [history.named(history.keys, series, index, asked.time) for series, index in places],
+        "key": [named(*place) for place in places],
     }
     values = {
         asked.time: [history.step.text(index) for _, index in places],

@@ -14,17 +14,18 @@ from app.services.access import audit
 from app.services.errors import ConflictError, NotFoundError
 from app.services.explanations.guard import check_succeeded
 from app.services.fits import models
-from app.services.fits.forecasts import refuse_forecaster
 from app.services.predictions.earlier_tables import table_of
 from app.services.predictions.predict_rows import translating_sampler_errors
 from app.store import events
 from app.store import models as model_store
 from app.store.clock import utc_now
+from app.store.column_codec import checksum
 from app.store.errors import ModelGoneError
 from app.store.outcomes import watches
 from app.store.outcomes import weekly as store
 from app.store.tables import Model, OutcomeWatch, WeeklyTable
 from sampler.host.assessment import OutcomeScores, week_of
+from sampler.host.forecasts import intervals_of, with_adapted
 from sampler.host.storage import (
     NEWEST_SCORES,
     SUMMARY_LEVELS,
@@ -128,7 +129,6 @@ def set_policy(session: Session, owner: str, name: str, policy: Policy) -> Model
     """
     model = models.get(session, owner, name)
     check_succeeded(model)
-    refuse_forecaster(model.settings, "its intervals rest on rehearsals")
     try:
         begun = watches.lock(session, owner, model.id)
     except ModelGoneError as error:
@@ -147,7 +147,9 @@ def set_policy(session: Session, owner: str, name: str, policy: Policy) -> Model
 
 
 def _begin(session: Session, model: Model, begun: OutcomeWatch) -> None:
-    table = _present(session, model.id)
+    table, of_forecasts = _present(session, model), bool(model.settings.get("time"))
+    if table is None and of_forecasts:
+        raise ConflictError("No rehearsal was made, so there are no intervals that could move.")
     if table is None:
         raise ConflictError(
             "The model has no calibrated intervals that could move: recalibrate it by outcomes "
@@ -155,11 +157,13 @@ def _begin(session: Session, model: Model, begun: OutcomeWatch) -> None:
         )
     with translating_sampler_errors():
         table_of_newest(table, np.zeros(0), first_tails())
-    if table.rows < (least := rows_needed(max(SUMMARY_LEVELS))):
+    if table.rows < (least := rows_needed(max(SUMMARY_LEVELS))) and not of_forecasts:
         raise ConflictError(
             f"{table.rows} rows calibrated the intervals, and weekly recalibration takes {least}, for its "
             f"levels up to {max(SUMMARY_LEVELS):.0%}: calibrate by folds or by more outcomes first."
         )
+    if of_forecasts:  # whose intervals were those of rehearsals, which outcomes don't judge
+        _put_in_force(session, model, table, 0)
     begun.weekly_from = _stored(session, model.id, table, 0, _Once())
     store.count(session, model.id, begun.weekly_from)
 
@@ -190,12 +194,22 @@ def move(session: Session, model: Model, begun: OutcomeWatch, *, at_once: bool =
     tails, once = _moved(session, model.id, made, counted, of_groups=of_groups)
     units = _units(known, of_groups=of_groups)
     table = table_of_newest(original, np.array([each.score for each in known]), tails, units)
-    header = model_store.header(session, model.id)
-    assert header is not None, "a model that has succeeded has its header"
-    if not model_store.calibrate(session, model.id, draws, with_calibration(header, table), table.summary()):
-        raise ConflictError("The model has changed meanwhile: repeat the request.")
+    _put_in_force(session, model, table, draws)
     _stored(session, model.id, table, len(counted), once, newest)
     events.append(session, model.id, MOVED, {"outcomes": len(counted), "calibration": table.checksum})
+
+
+def _put_in_force(session: Session, model: Model, table: ConformalTable, draws: int) -> None:
+    """Store the table in the model's header; raises ConflictError where the model has changed meanwhile."""
+    header, summary = _header(session, model.id), table.summary()
+    if not model.settings.get("time"):
+        done = model_store.calibrate(session, model.id, draws, with_calibration(header, table), summary)
+    else:
+        header, told = with_adapted(header, table), model.diagnostics or {}
+        new = told | {"checksum": checksum(header), "claim": table.at(USUAL_LEVEL).text}
+        done = model_store.rewrite(session, model.id, told.get("checksum", ""), header, new, summary)
+    if not done:
+        raise ConflictError("The model has changed meanwhile: repeat the request.")
 
 
 class _Once(NamedTuple):
@@ -332,10 +346,17 @@ def _ends(each: WeeklyTable) -> dict[float, tuple[float, float]]:
     return {level: (low, high) for level, low, high in each.made["ends"]}
 
 
-def _present(session: Session, model_id: str) -> ConformalTable | None:
+def _present(session: Session, model: Model) -> ConformalTable | None:
+    header = _header(session, model.id)
+    if model.settings.get("time"):
+        return intervals_of(header, model_store.common_draws(session, model.id) or 1)
+    return Header.from_bytes(header).calibration
+
+
+def _header(session: Session, model_id: str) -> bytes:
     header = model_store.header(session, model_id)
     assert header is not None, "a model that has succeeded has its header"
-    return Header.from_bytes(header).calibration
+    return header
 
 
 def _stored(

@@ -42,7 +42,7 @@ MOST_TOTALS, MOST_SERIES = 20, 100_000
 HISTORY_HORIZONS = 6  # of outcomes on a chart
 MOST_TOGETHER = 50  # series of which a page shows the total
 NAMES = {"plan": "known"}  # of requests, by what the sampler calls them
-BySeriesAndStep = list[list[float]]
+BySeriesAndStep = list[list[float | None]]
 Level = Annotated[float, Field(gt=0, lt=1, description="Probability of the intervals.")]
 Interval = Annotated[
     Literal["calibrated", "predictive"] | None,
@@ -113,7 +113,7 @@ class ForecastView:
     time: Annotated[list[list[Any]], Field(description="Times, as the column of the fit has them.")]
     time_name: Annotated[str, Field(description="The name of that column.")]
     median: BySeriesAndStep
-    lower: BySeriesAndStep
+    lower: Annotated[BySeriesAndStep, Field(description="Null where adapted intervals have no end.")]
     upper: BySeriesAndStep
     flags: Annotated[
         list[list[str]], Field(description="What is unusual about each series: stale, ends_early, new.")
@@ -169,7 +169,7 @@ class ForecastAnswer:
     def view(self) -> ForecastView:
         """Return it as JSON values."""
         forecast = self.forecast
-        figures = {name: getattr(forecast, name).tolist() for name in ("median", "lower", "upper")}
+        figures: Any = {name: _finite(getattr(forecast, name)) for name in ("median", "lower", "upper")}
         same = ("target", "series", "time", "time_name", "flags", "level", "interval", "claim", "warnings")
         return ForecastView(
             model_id=self.model_id,
@@ -363,7 +363,9 @@ def picture(predictor: Predictor, owner: str, model: str, row: int, body: Foreca
     bands, found = [], None
     for level in sorted({body.level, 0.5}, reverse=True):
         found = forecast(predictor, owner, model, one.model_copy(update={"level": level})).forecast
-        bands.append((found.lower[0].tolist(), found.upper[0].tolist(), f"{level:.0%} interval"))
+        ends = (np.where(np.isfinite(each), each, np.nan) for each in (found.lower[0], found.upper[0]))
+        lower, upper = (each.tolist() for each in ends)
+        bands.append((lower, upper, f"{level:.0%} interval"))
     assert found is not None
     last = int(history.last[row])
     first = max(last + 1 - HISTORY_HORIZONS * len(found.time[0]), int(history.first[row]))
@@ -457,6 +459,10 @@ def _plan(predictor: Predictor, owner: str, forecaster: Forecaster, known: Any) 
             return read(dataset_store.read(session, dataset.id, [name for name in needed if name in has]))
         except DatasetGoneError as error:
             raise NotFoundError(str(error)) from None
+
+
+def _finite(figures: Any) -> list[list[float | None]]:
+    return [[each if np.isfinite(each) else None for each in row] for row in figures.tolist()]
 
 
 def _steps(steps: list[int] | None) -> int | tuple[int, int] | None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from sqlalchemy import Integer, cast, delete, func, insert, select
 from sqlalchemy.orm import Session, undefer
 
+from app.store.clock import utc_now
 from app.store.column_codec import checksum
 from app.store.engine import binary_results
 from app.store.errors import CorruptBlockError
@@ -30,7 +31,13 @@ def add(session: Session, report: OutcomeReport, rows: Sequence[tuple[int, Json]
 def new_report(report_id: str, model_id: str, num_rows: int, draws: int, data: bytes) -> OutcomeReport:
     """Make a report of encoded rows (`app.store.predictions.encode`)."""
     return OutcomeReport(
-        id=report_id, model_id=model_id, num_rows=num_rows, draws=draws, data=data, checksum=checksum(data)
+        id=report_id,
+        model_id=model_id,
+        num_rows=num_rows,
+        draws=draws,
+        data=data,
+        checksum=checksum(data),
+        created_at=utc_now(),
     )
 
 
@@ -42,6 +49,19 @@ def keyed(session: Session, model_id: str, keys: Sequence[str]) -> dict[str, Kno
         mine = select(KnownOutcome).where(KnownOutcome.model_id == model_id, KnownOutcome.key.in_(batch))
         outcomes |= {str(each.key): each for each in session.scalars(mine)}
     return outcomes
+
+
+def reported_at(session: Session, model_id: str, keys: Sequence[str]) -> dict[str, datetime]:
+    """Return when the outcomes that have one of the keys were reported, by key."""
+    times: dict[str, datetime] = {}
+    for start in range(0, len(keys), _BATCH):
+        mine = (
+            select(KnownOutcome.key, OutcomeReport.created_at)
+            .join(OutcomeReport, OutcomeReport.id == KnownOutcome.report_id)
+            .where(KnownOutcome.model_id == model_id, KnownOutcome.key.in_(keys[start : start + _BATCH]))
+        )
+        times |= {str(key): at for key, at in session.execute(mine)}
+    return times
 
 
 def remove(session: Session, model_id: str, keys: Sequence[str]) -> None:

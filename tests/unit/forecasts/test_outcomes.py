@@ -1,10 +1,13 @@
 """Outcomes that come are scored by what was forecast of them, however many steps are reported at a time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from sampler import Forecaster
-from sampler.forecasts.outcomes import place_of, score_newer
+from sampler import Forecaster, SettingsError
+from sampler.forecasts.adapted import distance_of, place_of, table_of_rehearsals
+from sampler.forecasts.outcomes import score_newer
 from tests.support.forecasts import rows_of
 
 
@@ -52,7 +55,32 @@ def test_scores_are_those_of_the_forecasts(forecaster, plan, newer):
 
 
 def test_places_are_in_the_order_of_distances():
-    """Also of those without an end."""
+    """Also of those without an end; and back."""
     distances = np.array([-np.inf, -3, -1, 0, 1, 3, np.inf])
     places = place_of(distances)
     assert places.tolist() == [0, 0.125, 0.25, 0.5, 0.75, 0.875, 1]
+    assert [distance_of(each) for each in places.tolist()] == distances.tolist()
+
+
+def test_adapted_intervals_are_those_that_judge(forecaster, plan, newer):
+    """Ends of an adapted forecast contain an outcome if its place is between those of the table."""
+    table = table_of_rehearsals(forecaster.calibration, 25)
+    moved = replace(table, tails=dict(table.tails) | {0.5: (0.3, -0.01), 0.9: (0.05, 0.01)})
+    own = Forecaster(
+        forecaster.history, forecaster.fitted, forecaster.calibration, forecaster.settings, moved
+    )
+    again = Forecaster.from_bytes(own.to_bytes())
+    assert again.to_bytes() == own.to_bytes()
+    said, after = score(own, newer)
+    first = min(index for _, index in said)
+    for level, place in ((0.5, 4), (0.9, 5)):
+        forecast = again.forecast(plan, level=level)
+        assert "whatever the data" in forecast.claim
+        for (series, index), each in said.items():
+            y = after.history.y[series, index - first - 3]
+            low, high = forecast.lower[series, index - first], forecast.upper[series, index - first]
+            assert each[place] == (low <= y <= high)
+    assert np.isinf(again.forecast(plan, level=0.5).upper).all()
+    assert np.isfinite(again.forecast(plan, level=0.5, interval="predictive").upper).all()
+    with pytest.raises(SettingsError, match="not among those adapted"):
+        again.forecast(plan, level=0.7)

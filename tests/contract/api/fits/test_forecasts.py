@@ -314,9 +314,8 @@ def _check_outcomes(client, path, plan) -> None:
     assert [(each["step"], each["rows"]) for each in told["by_step"]] == [(1, 4), (2, 2)]
     shown = page_of(client.get(f"/ui{path}/outcomes", headers=ACCEPT))
     assert "By step ahead" in shown.words
-    for what in ("recalibrate", "refit", "policy"):
-        sent = {"recalibrate": "weekly"} if what == "policy" else {}
-        refused = client.post(f"{path}/outcomes/{what}", json=sent)
+    for what in ("recalibrate", "refit"):
+        refused = client.post(f"{path}/outcomes/{what}", json={})
         assert (refused.status_code, "rehearsals" in refused.text or "refit" in refused.text) == (409, True)
 
 
