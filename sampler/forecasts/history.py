@@ -311,6 +311,21 @@ class History:
             for j, name in enumerate(self.asked.series)
         }
 
+    def rows(self) -> dict[str, list[Any]]:
+        """Return the outcomes with their series, times and other columns, as the rows of a fit."""
+        series, at = np.nonzero(~np.isnan(self.y))
+        known = {}
+        for name, values in self.known.items():
+            levels = self.levels.get(name)
+            known[name] = [
+                None if np.isnan(each) else each if levels is None else levels[int(each)]
+                for each in values[series, at].tolist()
+            ]
+        static = {name: [values[each] for each in series.tolist()] for name, values in self.static.items()}
+        times = [self.step.text(self.start + each) for each in at.tolist()]
+        named = {self.asked.time: times} | self.columns_of(series.tolist())
+        return named | known | static | {self.target: self.y[series, at].tolist()}
+
 
 def read_panel(
     table: Table,

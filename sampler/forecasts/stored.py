@@ -71,6 +71,12 @@ def intervals_of(data: bytes, draws: int) -> ConformalTable | None:
     return table_of_rehearsals(calibration, draws)
 
 
+def history_of(data: bytes) -> History:
+    """Return the history of what `encode` gave."""
+    header, arrays, _ = read_forecaster(data)
+    return _history(header, arrays)
+
+
 def _adapted(
     header: Mapping[str, Any], arrays: Mapping[str, Floats], table: ConformalTable | None
 ) -> tuple[dict[str, Any], dict[str, Floats]]:

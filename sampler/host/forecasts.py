@@ -20,7 +20,7 @@ from sampler.forecasts.history import History
 from sampler.forecasts.members import Member
 from sampler.forecasts.outcomes import ScoredSteps, score_newer
 from sampler.forecasts.paths import Fitted
-from sampler.forecasts.stored import intervals_of, with_adapted
+from sampler.forecasts.stored import history_of, intervals_of, with_adapted
 from sampler.forecasts.untrusted import read_untrusted
 from sampler.forecasts.wide import read_asked
 from sampler.pairs import check as check_combination
@@ -43,6 +43,7 @@ __all__ = [
     "ScoredSteps",
     "check_combination",
     "fit_member",
+    "history_of",
     "intervals_of",
     "is_forecaster",
     "learns",

@@ -13,22 +13,23 @@ from sqlalchemy import Engine
 
 from app.services import datasets
 from app.services.datasets import Parsed
-from app.services.errors import ConflictError, Fault, NotFoundError, UnusableDataError
+from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError, UnusableDataError
 from app.services.explanations.guard import check_succeeded
 from app.services.fits import models
-from app.services.fits.forecasts import refuse_forecaster
 from app.services.fits.requests import FitRequest, request_like
 from app.services.outcomes.rows import storable
 from app.services.outcomes.summary import week_since
 from app.services.readers.options import Options
 from app.services.readers.values.typing_text import Typing
 from app.store import datasets as dataset_store
+from app.store import models as model_store
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from app.store.outcomes import reports as store
 from app.store.outcomes import watches
 from app.store.tables import Dataset
 from sampler.host.data import FileDialect, read_column
+from sampler.host.forecasts import history_of
 
 if TYPE_CHECKING:
     from sampler import DataProblem
@@ -78,6 +79,8 @@ def grown(
         The model doesn't exist, or has not finished.
     ConflictError
         It was imported, so that its dataset isn't here, or has no outcomes.
+    InvalidRequestError
+        `since` is given for a forecaster, which is fitted again to its whole history.
     UnusableDataError
         An outcome's value doesn't fit its column of the dataset.
     QuotaError
@@ -86,21 +89,28 @@ def grown(
     with session_scope(engine, read_only=True) as session:
         model = models.get(session, owner, name)
         check_succeeded(model)
-        refuse_forecaster(model.settings, "its outcomes are history already: refit it to a newer dataset")
         begun = watches.get(session, model.id)
         week = None if since is None else week_since(session, model, begun, since)
+        header = model_store.header(session, model.id) if model.settings.get("time") else None
+    if header is not None and since is not None:
+        message = "a forecaster is fitted again to its whole history: leave it out"
+        raise InvalidRequestError(errors=[Fault("since", None, message, "not_applicable")])
     share = float(model.settings.get("holdout") or 0.0) if holdout is None else holdout
     request = request_like(engine, owner, model.id, holdout=share, name=called, promote=promote)
     with session_scope(engine, read_only=True) as session:
         dataset = datasets.get(session, owner, request.dataset_id)
-        tables = list(store.tables(session, model.id, week))
+        tables = list(store.tables(session, model.id, week)) if header is None else []
     rows = sum(table.num_rows for table in tables)
-    if not rows:
+    if header is not None:
+        tables = [pa.table(history_of(header).rows())]
+        rows = tables[0].num_rows - dataset.num_rows
+    if rows <= 0:
         raise ConflictError(
             "The model has no outcomes to fit again with: POST /models/{id}/outcomes reports them."
         )
     reading = _reading_of_ignored(dataset, request)
-    extended = _saved(engine, owner, dataset, [_typed(table, reading) for table in tables], max_bytes)
+    typed = [_typed(table, reading) for table in tables]
+    extended = _saved(engine, owner, dataset, typed, max_bytes, whole=header is not None)
     try:
         yield GrownDataset(extended.id, rows, replace(request, dataset_id=extended.id))
     except BaseException:
@@ -110,11 +120,12 @@ def grown(
 
 
 def _saved(
-    engine: Engine, owner: str, dataset: Dataset, tables: Sequence[pa.Table], max_bytes: int
+    engine: Engine, owner: str, dataset: Dataset, tables: Sequence[pa.Table], max_bytes: int, *, whole: bool
 ) -> Dataset:
+    """Save tables in the columns of a dataset: after its rows, or in their place where they are `whole`."""
     kinds = {column["name"]: column["kind"] for column in dataset.columns}
     with TemporaryFile() as file:
-        _write(engine, dataset, tables, file)
+        _write(engine, dataset, tables, file, whole=whole)
         file.seek(0)
         with datasets.parse_upload(file, Options(format="arrow", kinds=kinds), max_bytes=max_bytes) as parsed:
             return _save(engine, owner, dataset, parsed)
@@ -161,8 +172,10 @@ def _typed(table: pa.Table, reading: Options | None) -> pa.Table:
     return table
 
 
-def _write(engine: Engine, dataset: Dataset, tables: Sequence[pa.Table], file: BinaryIO) -> None:
-    """Write the dataset block by block as an Arrow stream, then the outcomes in its columns."""
+def _write(
+    engine: Engine, dataset: Dataset, tables: Sequence[pa.Table], file: BinaryIO, *, whole: bool
+) -> None:
+    """Write the dataset block by block as an Arrow stream, then tables in its columns, or these alone."""
     names = [column["name"] for column in dataset.columns]
     with ExitStack() as stack:
         schema = writer = None
@@ -175,6 +188,8 @@ def _write(engine: Engine, dataset: Dataset, tables: Sequence[pa.Table], file: B
             if writer is None or schema is None:
                 schema = table.schema
                 writer = stack.enter_context(pa.ipc.new_stream(file, schema))
+            if whole:  # of the dataset its columns alone
+                break
             writer.write_table(table)
         assert writer is not None
         assert schema is not None, "a dataset has a block at least"

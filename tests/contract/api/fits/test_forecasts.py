@@ -12,8 +12,10 @@ from app.assistants import words
 from app.assistants.tools import Tools
 from app.client import Client
 from app.dashboard.formatting import number
+from app.services.outcomes import schedules
 from bartserve.scoring import Scorer
 from sampler import Forecaster, SettingsError, fit
+from tests.contract.api.predictions.test_schedules import make_due
 from tests.support.api_calls import post_csv
 from tests.support.command_line import bartserve
 from tests.support.databases import only
@@ -66,22 +68,22 @@ def planned(client, path) -> list[dict]:
 
 
 @only("sqlite")
-def test_a_forecaster_over_http(client, settings, sales, dataset_id, tmp_path):
+def test_a_forecaster_over_http(client, settings, database, sales, dataset_id, tmp_path):
     """Estimated, fitted in units, asked and downloaded, it is the library's, bit for bit."""
-    _check_all(client, settings, sales, dataset_id, tmp_path)
+    _check_all(client, settings, database, sales, dataset_id, tmp_path)
 
 
 @pytest.mark.slow
 @only("postgres")
-def test_a_forecaster_on_postgres(client, settings, sales, dataset_id, tmp_path):
+def test_a_forecaster_on_postgres(client, settings, database, sales, dataset_id, tmp_path):
     """Answers from Postgres are equal, and no route of a model fails for a forecaster."""
-    _check_all(client, settings, sales, dataset_id, tmp_path)
+    _check_all(client, settings, database, sales, dataset_id, tmp_path)
     model_id = client.get("/models").json()["items"][0]["id"]
     run_units(settings)  # of a refit
     assert _broken(client, model_id, dataset_id) == []
 
 
-def _check_all(client, settings, sales, dataset_id, tmp_path) -> None:
+def _check_all(client, settings, database, sales, dataset_id, tmp_path) -> None:
     body = {"dataset_id": dataset_id, "target": "sales"} | ASKED | SMALL
     estimate = client.post("/models/estimate", json=body)
     assert estimate.status_code == 200, estimate.text
@@ -154,6 +156,11 @@ def _check_all(client, settings, sales, dataset_id, tmp_path) -> None:
     _check_client(client, tmp_path, plan, expected)
     _check_pages(client, model["id"], plan, expected)
     _check_outcomes(client, path, plan)
+    again = {"every": "7d", "promote": "always", "dataset": "none newer"}
+    assert client.put("/models/sales/schedule", json=again).status_code == 200
+    make_due(database)
+    assert schedules.run_due(database.engine, settings) == 1
+    assert "again with 4 reported" in client.get("/models/sales/schedule").json()["text"]
     refused = client.post(f"{path}/predict", json={"rows": [{"promo": True}]})
     assert refused.status_code == 409, refused.text
     assert "ask forecast" in refused.json()["detail"]
@@ -314,9 +321,24 @@ def _check_outcomes(client, path, plan) -> None:
     assert [(each["step"], each["rows"]) for each in told["by_step"]] == [(1, 4), (2, 2)]
     shown = page_of(client.get(f"/ui{path}/outcomes", headers=ACCEPT))
     assert "By step ahead" in shown.words
-    for what in ("recalibrate", "refit"):
-        refused = client.post(f"{path}/outcomes/{what}", json={})
-        assert (refused.status_code, "rehearsals" in refused.text or "refit" in refused.text) == (409, True)
+    refused = client.post(f"{path}/outcomes/recalibrate", json={})
+    assert (refused.status_code, "rest on rehearsals" in refused.text) == (409, True)
+    since = client.post(f"{path}/outcomes/refit", json={"since": "2023-01-01"})
+    assert (since.status_code, since.json()["errors"][0]["column"]) == (422, "since")
+    again = client.post(f"{path}/outcomes/refit", json={"name": "grown"})
+    assert again.status_code == 202, again.text
+    fits = (client.get(path).json(), again.json())
+    old, grown = (client.get(f"/datasets/{each['dataset_id']}").json() for each in fits)
+    assert grown["num_rows"] == old["num_rows"] + 4
+    assert [each["kind"] for each in grown["columns"]] == [each["kind"] for each in old["columns"]]
+    asked = {name: fits[1]["settings"][name] for name in ASKED}
+    assert asked == ASKED | {"series": ["shop"]}
+    shown = client.get(f"/datasets/{grown['id']}/preview", params={"rows": 1000}).json()
+    names = [each["name"] for each in grown["columns"]]
+    rows = [row if isinstance(row, dict) else dict(zip(names, row, strict=True)) for row in shown["rows"]]
+    known = {(row["month"][:10], row["shop"]): row for row in rows}
+    assert [known["2023-01-01", shop]["sales"] for shop in ("s0", "s1")] == [30.0, 31.0]
+    assert known["2023-02-01", "s1"]["promo"] == plan[5]["promo"]
 
 
 def _broken(client, model_id: str, dataset_id: str) -> list[str]:
