@@ -53,7 +53,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_of_cells_is_read_or_hinted_at(form):
-    """What one kind makes of cells is said before, and the kind is then all that is needed."""
+    """A form that isn't read by itself names the kind that reads it, and this kind is all that is needed."""
     second, kind, value, said = FORMS[form]
     text = "x,date\n" + "".join(f"{row},{second if row else form}\n" for row in range(8))
 
@@ -81,7 +81,7 @@ BODY = "shop,size,y\n" + "".join(f"{'abc'[row % 3]},{row},{row / 2}\n" for row i
     ],
 )
 def test_a_title_with_separators_is_no_header(above, line):
-    """Where a title and a header of the same width are on neighbouring lines, the doubt is said."""
+    """A title next to a header of the same width is a doubt, which is said."""
     with open_table(io.BytesIO((above + BODY).encode()), Options(), ReaderLimits()) as table:
         names = [each.name for each in sorted(table.columns())]
     said = " ".join(table.warnings)
