@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from app.dashboard.formatting import labelled
 from sampler import SettingsError
 from tests.support.api_calls import post_csv, problem
 from tests.support.command_line import bartserve
@@ -93,12 +94,12 @@ def test_more_are_refused_over_http(client, dataset):
 
 
 def test_forms_and_commands_refuse_in_the_same_words(client, dataset, tmp_path):
-    """The page keeps the sentence at its field, the command line prints it."""
+    """The page keeps the sentence at its field, in the labels of the form; the command line prints it."""
     hidden = page_of(client.get(f"/ui/models/new?dataset={dataset}&all=1")).hidden
     for names, asked, error in refused()[7::90]:
         body = body_of(asked)
         page = client.post("/ui/models", data=hidden | fields_of(body))
-        assert str(error) in " ".join(unescape(page.text).split()), names
+        assert labelled(str(error)) in " ".join(unescape(page.text).split()), names
         target = [body["target"]] if isinstance(body["target"], str) else body["target"]
         words = [word for name in target for word in ("--target", name)]
         for name, value in body.items():
