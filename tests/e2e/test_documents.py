@@ -189,7 +189,7 @@ def test_the_page_about_totals_runs(capsys):
     assert session["difference"].figure.endswith("shop = s1 less shop = s2")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_page_about_many_models_runs(place):
     """The page's blocks fit a model to each origin, and flag the row of an origin without one."""
     session = run_page(DOCS / "many-models.md")
@@ -288,7 +288,7 @@ def test_the_page_about_monotone_features_runs():
     np.testing.assert_allclose(session["scores"], [9_130, 9_060], atol=10)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_page_about_several_outcomes_runs():
     """The page's table has the means, regions and gain that it says."""
     session = run_page(DOCS / "several_outcomes.md")

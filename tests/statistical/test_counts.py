@@ -151,7 +151,7 @@ def calibrated(family, count, bins, *, drawn=False):
 @pytest.mark.slow
 def test_calibrated():
     """The rank of the truth among its posterior draws is uniform, of the family with every part."""
-    all_above(calibrated("zero-inflated-negative-binomial", 96, 8, drawn=True), ALARM)
+    all_above(calibrated("zero-inflated-negative-binomial", 48, 8, drawn=True), ALARM)
 
 
 @pytest.mark.long

@@ -304,7 +304,7 @@ OPTIONS = [{"missing": missing} | classes for classes in ({}, {"classes": True})
 @pytest.mark.parametrize("options", OPTIONS[-1:], ids=str)
 def test_calibrated(options):
     """Simulation-based calibration: ranks of the truth among its posterior draws are uniform."""
-    all_above(uniform_by_name(ranks(96, **options), RANKED, 8), ALARM)
+    all_above(uniform_by_name(ranks(48, **options), RANKED, 8), ALARM)
 
 
 @pytest.mark.long

@@ -29,7 +29,7 @@ from tests.support.models.fitted_models import SMALL, fitted, run_units
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = int(os.environ.get("BARTSERVE_CONTRACT_EXAMPLES", "4"))
+EXAMPLES = int(os.environ.get("BARTSERVE_CONTRACT_EXAMPLES", "3"))
 SECONDS = 120  # of one response
 CHECKS = [
     not_a_server_error,

@@ -19,7 +19,7 @@ def settings(settings):
     return settings.model_copy(update={"max_predict_rows": 100_000, "max_body_bytes": 60_000_000})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @only("sqlite")
 def test_explanations_of_100_000_rows_by_20_000_draws(client):
     """A request over the bound says how many rows are accepted; so many take about what is promised."""
