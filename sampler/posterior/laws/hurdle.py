@@ -22,7 +22,7 @@ from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.laws.by_figure import fill_by_figure
 from sampler.posterior.laws.law import BOUND_BY_ROW
 from sampler.posterior.laws.noise_by_row import NoiseByRowLaw
-from sampler.posterior.laws.normal import Moments, NormalLaw, predictive_of
+from sampler.posterior.laws.normal import NormalLaw, predictive_of
 from sampler.posterior.laws.predictive import Predictive
 from sampler.storage.draws import Draws
 
@@ -182,11 +182,7 @@ class HurdleLaw(NormalLaw):
         return np.asarray(self.outcome_sd(self.draws.reference).mean(axis=(0, 1)))
 
     def outcome_law(
-        self,
-        coded: Coded,
-        weights: Floats | None = None,
-        num_draws: int | None = None,
-        moments: Moments | None = None,  # noqa: ARG002 - hurdles are not recalibrated
+        self, coded: Coded, weights: Floats | None = None, num_draws: int | None = None
     ) -> HurdlePredictive:
         """Make the predictive distribution of the outcomes of rows."""
         numbers = predictive_of(self, coded, weights, num_draws)
