@@ -217,6 +217,8 @@ def _features(columns: Sequence[str], target: str, asked: Forecasting, given: An
 def _check_length(history: History) -> None:
     """Raise where no rehearsal could be made; see `fit_forecaster`."""
     lengths = (~np.isnan(history.y)).sum(axis=1)
+    if not lengths.any():
+        raise DataError.at(history.target, None, "no row has an outcome: add the rows of the past")
     if len(lengths) == 1 and lengths[0] < LEAST_ROWS:
         raise DataError(
             f"one series of {lengths[0]} steps is too short for a forecast, which needs {LEAST_ROWS}: add "

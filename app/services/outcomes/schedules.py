@@ -4,6 +4,7 @@ import logging
 import math
 import re
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -28,7 +29,7 @@ from app.store.clock import utc_now
 from app.store.engine import session_scope
 from app.store.errors import StoreError
 from app.store.outcomes import schedules as store
-from app.store.tables import OPEN_STATES, RefitSchedule
+from app.store.tables import OPEN_STATES, Dataset, Model, RefitSchedule
 
 log = logging.getLogger(__name__)
 
@@ -188,13 +189,12 @@ def _fit(engine: Engine, settings: Settings, taken: RefitSchedule) -> str | None
         if model.dataset_id is None:
             return "The model that the name means was imported: it has no dataset."
         known = get_dataset(session, owner, model.dataset_id)
-        newest = store.newest_dataset(session, owner, taken.dataset_name)
+        newest, aside = _newest(session, owner, taken.dataset_name, known, _outcomes(model))
         last = None if taken.last_model_id is None else model_store.get(session, owner, taken.last_model_id)
-        tried = {known.id, None if last is None else last.dataset_id}
-        is_new = newest is not None and newest.id not in tried and newest.created_at > known.created_at
+        is_new = newest is not None and (last is None or newest.id != last.dataset_id)
         reported = store.has_reports(session, model.id, taken.last_at)
     if not is_new and not reported:
-        return "There were no new data: no newer dataset of this name, and no outcomes."
+        return f"There were no new data: no newer dataset of this name, and no outcomes.{aside}"
     with ExitStack() as stack:
         if is_new:
             assert newest is not None
@@ -206,7 +206,7 @@ def _fit(engine: Engine, settings: Settings, taken: RefitSchedule) -> str | None
                 dataset_id=newest.id,
                 promote=asked["promote"],
             )
-            told = f"It was fitted again to {newest.name} of {newest.created_at:%Y-%m-%d %H:%M} UTC."
+            told = f"It was fitted again to {_in_short(newest)}.{aside}"
         else:
             grown = stack.enter_context(
                 refit.grown(
@@ -218,11 +218,43 @@ def _fit(engine: Engine, settings: Settings, taken: RefitSchedule) -> str | None
                     max_bytes=settings.max_body_bytes,
                 )
             )
-            request, told = grown.request, f"It was fitted again with {grown.rows:,} reported outcomes."
+            told = f"It was fitted again with {grown.rows:,} reported outcomes.{aside}"
+            request = grown.request
         plan = creation.plan(engine, owner, request, slots=health.slots_now(engine, settings))
         with session_scope(engine) as session:  # one for both: killed between them, it would fit twice
             store.ended(session, taken, told, creation.accept(session, owner, plan).id)
     return None
+
+
+def _newest(
+    session: Session, owner: str, name: str, known: Dataset, outcomes: Sequence[Sequence[str]]
+) -> tuple[Dataset | None, str]:
+    """Return the newest dataset of a name, newer than a known one, that has outcomes, and what was set aside.
+
+    One without any, such as a plan of later rows, is none to fit to.
+    """
+    aside = ""
+    for dataset in store.newer_datasets(session, owner, name, known):
+        if not (lacking := _lacking(dataset, outcomes)):
+            return dataset, aside
+        aside = aside or f" {_in_short(dataset)} isn't newer data: it has no outcomes in {lacking}."
+    return None, aside
+
+
+def _lacking(dataset: Dataset, outcomes: Sequence[Sequence[str]]) -> str:
+    """Return the outcomes of which a dataset has no value, or no column, in words; "" if it has all."""
+    present = {each["name"] for each in dataset.columns if each.get("missing", 0) < dataset.num_rows}
+    return ", ".join(columns[0] for columns in outcomes if present.isdisjoint(columns))
+
+
+def _outcomes(model: Model) -> list[list[str]]:
+    """Return the columns that tell each outcome: its own, and those of its bounds where it is in between."""
+    bounds = [str(model.settings[role]) for role in ("lower", "upper") if model.settings.get(role)]
+    return [[name, *bounds] for name in model.settings.get("outcomes", (model.target,))]
+
+
+def _in_short(dataset: Dataset) -> str:
+    return f"{dataset.name} of {dataset.created_at:%Y-%m-%d %H:%M} UTC"
 
 
 def _found(session: Session, owner: str, model_id: str) -> tuple[str, RefitSchedule]:

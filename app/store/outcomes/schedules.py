@@ -1,5 +1,6 @@
 """Schedules of refits: which are due, and what came of the last time."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -80,10 +81,12 @@ def ended(session: Session, taken: RefitSchedule, told: str, model_id: str | Non
     rows_changed(session, still.values(due_at=due))
 
 
-def newest_dataset(session: Session, owner: str, name: str) -> Dataset | None:
-    """Return an owner's newest dataset of a name, or None."""
+def newer_datasets(session: Session, owner: str, name: str, than: Dataset) -> Iterator[Dataset]:
+    """Return an owner's datasets of a name that were stored after another, the newest first."""
     named = select(Dataset).where(Dataset.owner == owner, Dataset.name == name)
-    return session.scalar(named.order_by(Dataset.created_at.desc(), Dataset.id.desc()).limit(1))
+    newer = named.where(Dataset.id != than.id, Dataset.created_at > than.created_at)
+    newest_first = newer.order_by(Dataset.created_at.desc(), Dataset.id.desc())
+    return iter(session.scalars(newest_first, execution_options={"yield_per": 1}))
 
 
 def has_reports(session: Session, model_id: str, since: datetime | None) -> bool:

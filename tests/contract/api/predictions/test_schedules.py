@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import numpy as np
 import pytest
 from sqlalchemy import event, func, select, update
 from sqlalchemy.orm import Session
@@ -11,8 +12,10 @@ from app.store.clock import utc_now
 from app.store.engine import session_scope
 from app.store.outcomes import schedules as store
 from app.store.tables import Model, RefitSchedule
+from tests.contract.api.fits import test_kinds_of_targets
 from tests.contract.api.predictions.test_outcomes import report, rows_of
 from tests.support.api_calls import post_csv, problem, table
+from tests.support.databases import only
 from tests.support.models.fitted_models import fitted, run_units
 
 PATH = "/models/mine/schedule"
@@ -126,3 +129,64 @@ def test_refusals_of_schedules(client, settings, database, model):
     turn(database, settings)
     with session_scope(database.engine, read_only=True) as session:
         assert session.query(RefitSchedule).count() == 0
+
+
+KINDS = {
+    **{kind: of_fit for kind, (of_fit, _) in test_kinds_of_targets.KINDS.items()},
+    "numbers": {"target": "number"},
+    "several outcomes": {"target": ["number", "time"]},
+    "a forecaster": {
+        "target": "number",
+        "time": "month",
+        "horizon": 3,
+        "season": 1,
+        "difference": "last",
+        "features": [],
+    },
+}
+
+
+@only("sqlite")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.sampled(quick=2, slow=5)
+def test_a_plan_is_no_newer_data(client, settings, database, kind):
+    """Rows without outcomes of any kind aren't fitted to, whether the column is empty or left out."""
+    rows = test_kinds_of_targets.columns()
+    months = (np.datetime64("2010-01") + np.arange(len(rows["x"]))).astype("datetime64[D]")
+    rows |= {"month": months.tolist(), "to": ["" if seen else 9.0 for seen in rows["seen"]]}
+    if kind == "limits":
+        rows["time"] = [time if seen else "" for time, seen in zip(rows["time"], rows["seen"], strict=True)]
+    asked = {"features": test_kinds_of_targets.FEATURES, **KINDS[kind]}
+    body = test_kinds_of_targets.BRIEF | asked | {"missing_target": "leave_out", "name": "mine"}
+    if "time" in asked:
+        del body["missing_target"]
+    sent = {"dataset_id": post_csv(client, as_csv(rows), name="table").json()["id"]}
+    made = client.post("/models", json=body | sent)
+    assert made.status_code == 202, made.text
+    run_units(settings)
+    assert client.put(PATH, json={"every": "7d", "promote": "always"}).status_code == 200
+    outcomes = {*np.atleast_1d(asked["target"]).tolist()}
+    told_by = outcomes | {asked[role] for role in ("lower", "upper") if role in asked}
+    kept = {name: values for name, values in rows.items() if name not in told_by}
+    for plan in (kept, kept | {name: [""] * len(rows["x"]) for name in told_by}):
+        dataset_id = post_csv(client, as_csv(plan), name="table").json()["id"]
+        make_due(database)
+        turn(database, settings)
+        text = client.get(PATH).json()["text"]
+        assert "no new data" in text
+        assert f"no outcomes in {', '.join(np.atleast_1d(asked['target']))}." in text
+        by_hand = client.post("/models/mine/refit", json={"dataset_id": dataset_id, "promote": "always"})
+        assert problem(by_hand, 422)["errors"][0]["column"] in told_by
+    newer = post_csv(client, as_csv(rows | {"z": rows["x"]}), name="table").json()["id"]
+    post_csv(client, as_csv(kept), name="table")
+    make_due(database)
+    turn(database, settings)
+    told = client.get(PATH).json()
+    assert "fitted again to table" in told["text"]
+    assert "isn't newer data" in told["text"]
+    assert client.get(f"/models/{told['last_model_id']}").json()["dataset_id"] == newer
+
+
+def as_csv(columns: dict) -> str:
+    lines = [columns, *zip(*columns.values(), strict=True)]
+    return "\n".join(",".join(map(str, line)) for line in lines) + "\n"
