@@ -137,14 +137,7 @@ class Calibration:
         middle, lower, upper = judged.ends(0.9)
         error = (judged.y - middle) / np.maximum(upper - lower, 1e-300)
         error = np.clip(error, -LARGEST, LARGEST).transpose(1, 0, 2).reshape(judged.y.shape[1], -1)
-        error = error[:, ~np.isnan(error).any(axis=0)]
-        if len(error) < 2 or error.shape[1] < 3:
-            return 0.0
-        apart = error - error.mean(axis=1, keepdims=True)
-        sizes = np.sqrt((apart**2).sum(axis=1, keepdims=True))
-        each = np.divide(apart, sizes, out=np.zeros_like(apart), where=sizes > 0)
-        count = len(each)
-        return float(np.clip(((each.sum(axis=0) ** 2).sum() - count) / (count * (count - 1)), 0.0, 1.0))
+        return resemblance_of(error)
 
     def factor(self, kind: str, level: float) -> float:
         """Return by how much intervals of a level are widened, from 1 up; 1 without rehearsals."""
@@ -226,6 +219,18 @@ class Calibration:
         return cls(
             tuple(origins), tuple(keys), counts, **judged, naive=arrays["naive"], naive_sd=arrays["naive_sd"]
         )
+
+
+def resemblance_of(errors: Floats) -> float:
+    """Return the mean correlation of series' errors [series, window], from 0 up."""
+    errors = errors[:, ~np.isnan(errors).any(axis=0)]
+    if len(errors) < 2 or errors.shape[1] < 3:
+        return 0.0
+    apart = errors - errors.mean(axis=1, keepdims=True)
+    sizes = np.sqrt((apart**2).sum(axis=1, keepdims=True))
+    each = np.divide(apart, sizes, out=np.zeros_like(apart), where=sizes > 0)
+    count = len(each)
+    return float(np.clip(((each.sum(axis=0) ** 2).sum() - count) / (count * (count - 1)), 0.0, 1.0))
 
 
 def nearest_level(level: float) -> float:
@@ -320,7 +325,7 @@ def rehearse(
     y = history.y[chosen][:, ahead].transpose(1, 0, 2)
     sums, sampled = np.cumsum(y, axis=2), np.cumsum(paths, axis=3)
     season = (history.asked.season or history.step.seasons)[0]
-    naive, sd = _naive(history.y[chosen], origins, horizon, season)
+    naive, sd = naive_of(history.y[chosen], origins, horizon, season)
     return Calibration(
         tuple((origins + history.start).tolist()),
         tuple(history.keys[at] for at in chosen),
@@ -333,7 +338,7 @@ def rehearse(
     )
 
 
-def _naive(y: Floats, origins: Longs, horizon: int, season: int) -> tuple[Floats, Floats]:
+def naive_of(y: Floats, origins: Longs, horizon: int, season: int) -> tuple[Floats, Floats]:
     """Return outcomes of the last season before each origin, and the sd of differences of seasons."""
     back = season * (1 + (np.arange(horizon)) // season)
     naive = np.stack([y[:, np.maximum(origin + 1 + np.arange(horizon) - back, 0)] for origin in origins])

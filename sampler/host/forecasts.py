@@ -4,6 +4,7 @@ from sampler.definitions.forecast import Forecasting
 from sampler.definitions.pairs import Combination
 from sampler.forecasts.answers import Forecast, ForecastTotals, Rehearsals
 from sampler.forecasts.calibration import parts_of, rehearse
+from sampler.forecasts.comparing import ComparedForecasts, compare_forecasts
 from sampler.forecasts.fitting import DEFAULTS as FORECAST_DEFAULTS
 from sampler.forecasts.fitting import PASSED as FORECAST_SETTINGS
 from sampler.forecasts.fitting import (
@@ -32,6 +33,7 @@ __all__ = [
     "FORECAST_DEFAULTS",
     "FORECAST_SETTINGS",
     "Combination",
+    "ComparedForecasts",
     "Fitted",
     "Forecast",
     "ForecastTotals",
@@ -42,6 +44,7 @@ __all__ = [
     "Rehearsals",
     "ScoredSteps",
     "check_combination",
+    "compare_forecasts",
     "fit_member",
     "history_of",
     "intervals_of",

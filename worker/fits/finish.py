@@ -35,7 +35,7 @@ from worker.fits import stop_rules
 from worker.fits.draw_blocks import BlockWriter
 from worker.fits.fit_spec import SplitRows, plan_of, read_rows, read_spec, split
 from worker.fits.forecasts import finish_forecaster
-from worker.fits.promotion import decided, stands
+from worker.fits.promotion import by_rows, decided, stands
 from worker.fits.resemblance import drift_parts
 from worker.fits.scoring import (
     calibrate,
@@ -263,7 +263,8 @@ def _decide(
     def beat() -> None:
         _beat(watch)
 
-    return decided(context, spec, verdict, posterior, rows.held, _counted_once(rows, weeks), beat)
+    compare = by_rows(context, spec, posterior, rows.held, _counted_once(rows, weeks), beat)
+    return decided(context, claim.model_id, verdict, compare)
 
 
 def _counted_once(rows: SplitRows, weeks: int | None) -> NDArray[np.int64] | None:

@@ -4,27 +4,28 @@ A member is fitted to all rows and, for the rehearsals, to those before them; bo
 a killed unit continues after the last of these fits.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
-
-from sqlalchemy.orm import Session
 
 from app.store import datasets, draws, models
 from app.store.column_codec import checksum
 from app.store.draws import StoredBlock
 from app.store.engine import session_scope
+from app.store.errors import StoreError
 from app.store.queue import units
 from app.store.queue.claims import Claim
 from app.store.queue.units import Directive, Progress, Slice
-from app.store.tables import ALWAYS, KEPT, PROMOTED, Json, Model, Unit
-from sampler import AnyChain, Settings
-from sampler.host.data import read, read_column
+from app.store.tables import Json, Unit
+from sampler import AnyChain, DataError, PackedError, Settings
+from sampler.host.data import counted, read, read_column
 from sampler.host.forecasts import (
     FORECAST_SETTINGS,
     Fitted,
     Forecaster,
     History,
+    compare_forecasts,
     fit_member,
     learnt,
     parts_of,
@@ -33,15 +34,15 @@ from sampler.host.forecasts import (
     rehearse,
     settings_of_member,
     stored_member,
+    with_models,
 )
 from sampler.host.settings import FORECAST
 from worker.context import Context
 from worker.errors import Stopped
 from worker.fits.fit_spec import Spec, read_spec
+from worker.fits.promotion import FEWEST_UNITS, VERDICTS, RefitComparison, decided, stands
 from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
-
-VERDICTS = ("not_converged", "approximate", "converged")  # from worst to best
 
 
 @dataclass(frozen=True)
@@ -128,27 +129,65 @@ def finish_forecaster(context: Context, claim: Claim, watch: Watch) -> None:
     watch.check()
     verdicts = [each.posterior.summary().verdict for each in forecaster.fitted]
     header = forecaster.header_bytes()
-    with session_scope(context.engine) as session:
-        models.forget_checkpoints(session, claim.model_id)
-        units.finish_model(
-            session,
-            claim,
-            verdict=min(verdicts, key=VERDICTS.index),
-            diagnostics=forecaster.described() | {"checksum": checksum(header)},
-            holdout=None,
-            header=header,
-            refit=_decided(session, claim.model_id),
+    verdict = min(verdicts, key=VERDICTS.index)
+    compare = partial(_by_windows, context, watch, history, learnt(before) if before else [])
+    while True:
+        refit = decided(context, claim.model_id, verdict, compare)
+        watch.check()
+        with session_scope(context.engine) as session:
+            if refit is not None and not stands(session, claim.model_id, refit):
+                continue  # the name means another model now: compare with that
+            models.forget_checkpoints(session, claim.model_id)
+            units.finish_model(
+                session,
+                claim,
+                verdict=verdict,
+                diagnostics=forecaster.described() | {"checksum": checksum(header)},
+                holdout=None,
+                header=header,
+                refit=refit,
+            )
+            return
+
+
+def _by_windows(
+    context: Context,
+    watch: Watch,
+    history: History,
+    before: Sequence[Fitted],
+    champion_id: str,
+    settings: Json,
+    header: bytes,
+) -> RefitComparison:
+    """Compare a forecaster with the model before by windows of outcomes that neither has learnt."""
+    if not settings.get("time"):
+        return RefitComparison(
+            "loss", None, "their forecasts can't be compared: the model before predicts rows", ""
         )
-
-
-def _decided(session: Session, model_id: str) -> Json | None:
-    """Decide whether the name moves to a refit, which its request said; None for other fits."""
-    refit = session.get_one(Model, model_id).refit
-    if not refit or refit.get("decision"):
-        return None
-    moves = refit["promote"] == ALWAYS
-    text = "The name moves to it, as was asked." if moves else "The name stays, as was asked."
-    return refit | {"decision": PROMOTED if moves else KEPT, "champion": None, "text": text}
+    try:
+        with session_scope(context.engine, read_only=True) as session:
+            blocks = [block for (block,) in draws.read(session, champion_id)]
+        watch.check()
+        champion = Forecaster.from_bytes(with_models(header, blocks))
+        threads = context.settings.worker_chain_threads
+        found = compare_forecasts(history, before, champion, threads)
+    except (DataError, PackedError, StoreError) as error:
+        return RefitComparison("loss", None, f"their forecasts can't be compared: {error}", "")
+    figures = asdict(found)
+    if found.difference is None or found.lower is None:
+        against = (
+            f"the outcomes that neither has learnt are worth {found.windows:g} windows that don't overlap: "
+            f"{FEWEST_UNITS} are needed"
+        )
+        return RefitComparison("loss", figures, against, "")
+    against = f"its quantile loss is higher by {found.difference:.3g}" if found.lower > 0 else ""
+    text = (
+        f" On {counted(found.outcomes, 'forecast')} from {counted(found.origins, 'origin')}, worth "
+        f"{found.windows:g} windows that don't overlap, its quantile loss is {found.challenger:.4g}, that of "
+        f"the model before {found.champion:.4g} (difference {found.difference:.3g}, 95% interval "
+        f"{found.lower:.3g} to {found.upper:.3g})."
+    )
+    return RefitComparison("loss", figures, against, text)
 
 
 def _load(context: Context, spec: Spec) -> _Loaded:

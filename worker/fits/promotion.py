@@ -1,6 +1,7 @@
-"""The gate of a refit: whether the name moves to it, by rows that neither model has seen."""
+"""The gate of a refit: whether the name moves to it, by what neither model has seen."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,30 +28,41 @@ FIGURES = ("champion", "challenger", "difference", "lower", "upper")
 VERDICTS = ("not_converged", "approximate", "converged")  # from worst to best
 
 
+@dataclass(frozen=True)
+class RefitComparison:
+    """A comparison of a refit with the model before.
+
+    Attributes
+    ----------
+    name, figures
+        What is compared, and its figures, as the decision shows them; None without any.
+    against
+        Why they can't be compared, or by how much the refit is worse; "" if it is no worse.
+    text
+        The figures in a sentence; "" without any.
+
+    """
+
+    name: str
+    figures: Json | None
+    against: str
+    text: str
+
+
 def decided(
-    context: Context,
-    spec: Spec,
-    verdict: str,
-    posterior: Posterior,
-    held: Rows,
-    unit: NDArray[np.int64] | None,
-    beat: Callable[[], None],
+    context: Context, model_id: str, verdict: str, compare: Callable[[str, Json, bytes], RefitComparison]
 ) -> Json | None:
     """Decide whether the name moves to a refit that is ending; None for other fits, and decided ones.
 
     Parameters
     ----------
-    spec, verdict, posterior
+    model_id, verdict
         The refit.
-    held
-        Its held-out rows.
-    unit
-        int64 [row], equal for those of them that count once; None: each counts.
-    beat
-        Called between batches of rows.
+    compare
+        Compares it with the model before, by its id, settings and header.
     """
     with session_scope(context.engine, read_only=True) as session:
-        model = session.get_one(Model, spec.model_id)
+        model = session.get_one(Model, model_id)
         refit = model.refit
         if refit is None or refit.get("decision"):
             return None
@@ -58,23 +70,8 @@ def decided(
         if before is None or before.header is None:
             text = f"Model {refit['of']} is gone: there is nothing to compare with."
             return refit | {"decision": PROMOTED, "champion": None, "text": text}
-    compared, problem = None, ""
-    try:
-        compared = _compared(context, before.model_id, spec, posterior, held, unit, beat)
-    except (DataError, SettingsError, StoreError, KeyError) as error:
-        problem = f"its scores can't be compared: {error}"
-    if compared is not None and compared["rows"] < FEWEST_ROWS:
-        problem = (
-            f"{counted(compared['rows'], 'held-out row')} that neither has seen: {FEWEST_ROWS} are needed"
-        )
-    elif compared is not None and compared.get("units", FEWEST_UNITS) < FEWEST_UNITS:
-        problem = (
-            f"its held-out rows that neither has seen are of {counted(compared['units'], 'group or period')}"
-            f": {FEWEST_UNITS} are needed"
-        )
-    against = [problem] if problem else []
-    if not problem and compared is not None and compared["upper"] < 0:
-        against = [f"its log score is lower by {-compared['difference']:.3g}"]
+    compared = compare(before.model_id, before.settings, before.header)
+    against = [compared.against] if compared.against else []
     if VERDICTS.index(verdict) < VERDICTS.index(before.verdict):
         against.append(f"its verdict is {_words(verdict)}, that of the model before {_words(before.verdict)}")
     moves = refit["promote"] == ALWAYS or (refit["promote"] == AUTO and not against)
@@ -83,9 +80,57 @@ def decided(
         "decision": decision,
         "champion": before.model_id,
         "verdicts": {"champion": before.verdict, "challenger": verdict},
-        "log_score": compared,
-        "text": _text(decision, against, compared),
+        compared.name: compared.figures,
+        "text": _text(decision, against) + compared.text,
     }
+
+
+def by_rows(
+    context: Context,
+    spec: Spec,
+    posterior: Posterior,
+    held: Rows,
+    unit: NDArray[np.int64] | None,
+    beat: Callable[[], None],
+) -> Callable[[str, Json, bytes], RefitComparison]:
+    """Return how a refit is compared by rows that neither model has seen.
+
+    Parameters
+    ----------
+    spec, posterior
+        The refit.
+    held
+        Its held-out rows.
+    unit
+        int64 [row], equal for those of them that count once; None: each counts.
+    beat
+        Called between batches of rows.
+    """
+
+    def compare(champion_id: str, settings: Json, _header: bytes) -> RefitComparison:
+        compared, problem = None, ""
+        if settings.get("time"):
+            return RefitComparison(
+                "log_score", None, "its scores can't be compared: the model before forecasts", ""
+            )
+        try:
+            compared = _compared(context, champion_id, spec, posterior, held, unit, beat)
+        except (DataError, SettingsError, StoreError, KeyError) as error:
+            problem = f"its scores can't be compared: {error}"
+        if compared is not None and compared["rows"] < FEWEST_ROWS:
+            problem = (
+                f"{counted(compared['rows'], 'held-out row')} that neither has seen: {FEWEST_ROWS} are needed"
+            )
+        elif compared is not None and compared.get("units", FEWEST_UNITS) < FEWEST_UNITS:
+            problem = (
+                f"its held-out rows that neither has seen are of "
+                f"{counted(compared['units'], 'group or period')}: {FEWEST_UNITS} are needed"
+            )
+        if not problem and compared is not None and compared["upper"] < 0:
+            problem = f"its log score is lower by {-compared['difference']:.3g}"
+        return RefitComparison("log_score", compared, problem, _figures(compared))
+
+    return compare
 
 
 def stands(session: Session, model_id: str, refit: Json) -> bool:
@@ -103,6 +148,7 @@ def stands(session: Session, model_id: str, refit: Json) -> bool:
 class _Before:
     def __init__(self, model: Model, header: bytes | None) -> None:
         self.model_id, self.verdict, self.header = model.id, model.verdict or VERDICTS[0], header
+        self.settings: Json = model.settings
 
 
 def _champion(session: Session, model: Model) -> _Before | None:
@@ -164,7 +210,7 @@ def _compared(
     }
 
 
-def _text(decision: str, against: list[str], compared: Json | None) -> str:
+def _text(decision: str, against: list[str]) -> str:
     told = {
         PROMOTED: "The name moved to this model",
         REFUSED: "The name stays with the model before",
@@ -174,7 +220,7 @@ def _text(decision: str, against: list[str], compared: Json | None) -> str:
         told += f": {'; '.join(against)}." if decision == REFUSED else f", though {'; '.join(against)}."
     else:
         told += ": its scores and its verdict are no worse."
-    return told + _figures(compared)
+    return told
 
 
 def _figures(compared: Json | None) -> str:

@@ -117,10 +117,7 @@ def request_like(
     if changes is not None:
         holdout = settings.get("holdout") or 0.0
         known |= changes
-    if promote == "auto" and settings.get("time"):
-        detail = "promote=auto compares held-out rows, which forecasters don't have: say always or never"
-        raise InvalidRequestError(errors=[Fault("promote", None, detail)])
-    if promote == "auto" and not holdout:
+    if promote == "auto" and not holdout and not settings.get("time"):
         detail = "promote=auto compares held-out rows, and this model has none: give a fraction"
         raise InvalidRequestError(errors=[Fault("holdout", None, detail)])
     calibrate = _calibration_of(settings, holdout)

@@ -164,7 +164,6 @@ def _check_all(client, settings, database, sales, dataset_id, tmp_path) -> None:
     refused = client.post(f"{path}/predict", json={"rows": [{"promo": True}]})
     assert refused.status_code == 409, refused.text
     assert "ask forecast" in refused.json()["detail"]
-    assert "always" in client.post(f"{path}/refit", json={"promote": "auto"}).json()["detail"]
     again = client.post(f"{path}/refit", json={"promote": "always"})
     assert again.status_code == 202, again.text
     assert again.json()["settings"]["known"] == ["promo"]
@@ -220,6 +219,52 @@ def _check_pages(client, model_id: str, plan, expected) -> None:
     for image in page.images:
         drawn = client.get(image["src"])
         assert (drawn.status_code, drawn.headers["content-type"]) == (200, "image/svg+xml"), drawn.text
+
+
+@pytest.mark.slow
+@only("sqlite")
+def test_a_name_moves_to_a_forecaster_that_is_no_worse(client, settings, database):
+    """By windows after the first fit; one whose past is in a wrong order is refused, by a schedule too."""
+    table, y = shops(3, 60)
+    columns = {"month": [f"{month}-01" for month in table["month"]], "shop": table["shop"]}
+    kept = np.tile(np.arange(60) < 48, 3)
+    spoiled = y.reshape(3, 60).copy()
+    spoiled[:, :40] = np.random.default_rng(1).permuted(spoiled[:, :40], axis=1)
+    old, new, wrong = (
+        post_csv(client, csv_of(each), name="months").json()["id"]
+        for each in (
+            rows_of(columns | {"sales": y}, kept),
+            columns | {"sales": y},
+            columns | {"sales": spoiled.ravel()},
+        )
+    )
+    asked = {"time": "month", "series": "shop", "horizon": 4, "difference": "last"} | SMALL
+    body = {"dataset_id": old, "target": "sales", "name": "sales"} | asked
+    first = client.post("/models", json=body).json()["id"]
+    run_units(settings)
+    assert client.put("/models/sales/schedule", json={"every": "7d"}).status_code == 200
+    make_due(database)
+    assert schedules.run_due(database.engine, settings) == 1  # takes the newest
+    run_units(settings)
+    scheduled = client.get("/models/sales/schedule").json()["last_model_id"]
+    refused = client.get(f"/models/{scheduled}").json()
+    assert refused["dataset_id"] == wrong
+    assert (refused["refit"]["decision"], refused["withheld"]) == ("refused", True)
+    assert refused["refit"]["loss"]["lower"] > 0
+    assert "its quantile loss is higher by" in refused["refit"]["text"]
+    assert client.get("/models/sales").json()["id"] == first
+
+    made = client.post("/models/sales/refit", json={"dataset_id": new})
+    assert made.status_code == 202, made.text
+    run_units(settings)
+    moved = client.get(made.headers["location"]).json()
+    told = moved["refit"]
+    assert (told["decision"], told["champion"], told["loss"]["origins"]) == ("promoted", first, 9)
+    assert told["loss"]["lower"] <= 0
+    assert client.get("/models/sales").json()["id"] == moved["id"]
+    page = f"/ui/models/{moved['id']}"
+    assert "Improve" in page_of(client.get(page, headers=ACCEPT)).words
+    assert "Quantile loss of 108 forecasts" in page_of(client.get(f"{page}/improve", headers=ACCEPT)).words
 
 
 @only("sqlite")
