@@ -158,6 +158,7 @@ BODIES: dict[str, Any] = {
     "estimate_model": FIT,
     "create_model_set": {"dataset_id": PARAMETERS["dataset_id"], "target": "mpg", "by": "origin", "seed": 1},
     "predict_by_group": {"rows": [CAR], "level": [0.5, 0.9], "unknown": "flag"},
+    "forecast_by_group": {"groups": ["Leeds"], "level": 0.9, "totals": [{"steps": [1, 6]}]},
     "amend_dataset": {"columns": {"weight": {"missing": ["-999"]}, "origin": {"kind": "category"}}},
     "refit_model": {"dataset_id": PARAMETERS["dataset_id"], "promote": "auto"},
     "set_schedule": {"every": "7d", "on_alarm": True, "promote": "auto"},

@@ -21,7 +21,8 @@ from app.web.scopes import MAX_JSON_BYTES, needs
 router = APIRouter(prefix="/models", tags=["forecasts"], route_class=StrictRoute)
 
 
-def _tables(what: str) -> dict[int | str, dict[str, Any]]:
+def tables(what: str) -> dict[int | str, dict[str, Any]]:
+    """Describe an answer that is JSON or a table."""
     binary = {"schema": {"type": "string", "format": "binary"}}
     described = {"description": what, "content": dict.fromkeys((CSV, ARROW, PARQUET), binary)}
     return {200: described}
@@ -32,7 +33,7 @@ def _tables(what: str) -> dict[int | str, dict[str, Any]]:
     response_model=ForecastView,
     responses={
         **responses(406, 409, 413, 415),
-        **_tables("JSON or, by `Accept`, a table: of the totals if any are asked for, else of the steps."),
+        **tables("JSON or, by `Accept`, a table: of the totals if any are asked for, else of the steps."),
     },
 )
 @needs(PREDICT, body=MAX_JSON_BYTES)
@@ -55,7 +56,7 @@ async def forecast(
         if form == JSON:
             return Response(written(answer.view()), media_type=JSON)
         headers = {"Bartserve-Model-Id": answer.model_id, "Bartserve-Claims": answer.claim}
-        return _table(answer.table(), form, "forecast", headers)
+        return as_table(answer.table(), form, "forecast", headers)
 
     return await gate.run(work)
 
@@ -63,7 +64,7 @@ async def forecast(
 @router.get(
     "/{model_id}/forecast/template",
     response_model=dict[str, list[Any]],
-    responses={**responses(406, 409), **_tables("Columns by name or, by `Accept`, a table.")},
+    responses={**responses(406, 409), **tables("Columns by name or, by `Accept`, a table.")},
 )
 @needs(READ)
 async def get_plan_template(
@@ -75,7 +76,7 @@ async def get_plan_template(
         plan = forecasts.template(predictor, owner, model_id)
         if form == JSON:
             return Response(written(plan.columns), media_type=JSON)
-        return _table(pa.table(plan.columns), form, "plan", {"Bartserve-Model-Id": plan.model_id})
+        return as_table(pa.table(plan.columns), form, "plan", {"Bartserve-Model-Id": plan.model_id})
 
     return await gate.run(work)
 
@@ -89,7 +90,8 @@ def get_rehearsals(
     return forecasts.rehearsals(predictor, owner, model_id, level)
 
 
-def _table(table: pa.Table, form: MediaType, name: str, headers: dict[str, str]) -> Response:
+def as_table(table: pa.Table, form: MediaType, name: str, headers: dict[str, str]) -> Response:
+    """Return a table in the form that is asked for."""
     if form == ARROW:
         return Response(to_arrow(table), media_type=ARROW, headers=headers)
     if form == PARQUET:

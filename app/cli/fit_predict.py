@@ -273,7 +273,7 @@ def _subgroup(text: str) -> str | dict[str, Any]:
         raise typer.BadParameter(str(error)) from None
 
 
-def _is_set(client: Client, text: str) -> bool:
+def is_set(client: Client, text: str) -> bool:
     """Tell whether an id or a name is that of a set, not of a model."""
     if text.startswith(("mdl_", "set_")):
         return text.startswith("set_")
@@ -345,25 +345,25 @@ def predict(
         raise typer.BadParameter("--dialect and --digits are for CSV of a file's rows.")
     served = _served(output, dialect, of_file=as_csv and isinstance(source, str))
     with asking(url, data_dir, errors.print) as client:
-        is_set = _is_set(client, model)
+        of_set = is_set(client, model)
         options: Any = {"level": level or [0.9], "quantiles": quantile, **how_read(read)}
         options |= {} if outcome is None else {"outcome": outcome}
         if as_csv and isinstance(source, str):
             names = [EVERY] if keep is None else [name for name in keep if name]
             options |= {"digits": digits}
-            ask_table = client.predict_many_table if is_set else client.predict_table
+            ask_table = client.predict_many_table if of_set else client.predict_table
             table = ask_table(model, source, keep=names, interval=interval, **options)
             facts = json.loads(table.schema.metadata[b"bartserve"])
             columns = {name: table.column(name).to_pylist() for name in table.column_names}
             if served is not None:
-                asked = client.model_set(model) if is_set else model
+                asked = client.model_set(model) if of_set else model
                 own_form = {} if dialect == "plain" else {"dialect": dialect}
                 with writing(served):
                     client.predict_file(
                         asked, source, served, keep=names, interval=interval, **own_form, **options
                     )
         else:
-            ask = client.predict_many if is_set else client.predict
+            ask = client.predict_many if of_set else client.predict
             answer = ask(model, source, interval=interval, **options)
             facts, columns = answer.document, answer.to_dict()
     if as_json:

@@ -11,8 +11,9 @@ from rich.table import Table
 
 from app.cli.common import AsJson, DataDir, ModelName, print_json, writing
 from app.cli.embedded import asking
-from app.cli.fit_predict import Url
+from app.cli.fit_predict import Url, is_set
 from app.cli.output import make_console, out
+from app.client.forecasts import SeriesForecast
 from sampler.host.data import number_to_text
 
 SHOWN = 40  # lines on a terminal
@@ -20,9 +21,9 @@ STEPS = re.compile(r"(\d+)(?:-(\d+))?")
 # A help text; tests run its examples.
 FORECAST = """Forecast the next steps of series, or totals over them.
 
-MODEL was fitted with --time and --horizon. Where columns are known ahead, --known is a plan: a file with them
-for each step to forecast, which --template writes to be filled in. Totals have intervals of their own: the
-ends of steps don't add up to these.
+MODEL, or each model of a set, was fitted with --time and --horizon. Where columns are known ahead, --known is
+a plan: a file with them for each step to forecast, which --template writes to be filled in. Totals have
+intervals of their own: the ends of steps don't add up to these.
 
 \\b
 Examples
@@ -71,18 +72,30 @@ def forecast(
     steps = [_steps(text) for text in total or ([] if not by else [""])]
     totals = [{"steps": each, "by": by} if by else {"steps": each} for each in steps]
     with asking(url, data_dir, errors.print) as client:
+        of_set = client.model_set(model) if is_set(client, model) else None
         if template is not None:
-            _write(client.plan_template(model), template, errors)
+            _write(client.plan_template(of_set or model), template, errors)
             return
-        answer = client.forecast(model, known, level=level, interval=interval, series=series, totals=totals)
+        asked: Any = {"level": level, "interval": interval, "series": series, "totals": totals}
+        answers = (
+            client.forecast_many(of_set, known, **asked)
+            if of_set
+            else [client.forecast(model, known, **asked)]
+        )
     if as_json:
-        print_json(answer.document)
+        documents = [answer.document for answer in answers]
+        print_json({"forecasts": documents} if of_set else documents[0])
         return
-    for warning in answer.warnings:
-        errors.print(f"warning   {warning}")
-    for claim in dict.fromkeys(each["claim"] for each in answer.totals or [answer.document]):
-        errors.print(f"claim     {claim}", soft_wrap=True)
-    columns = _of_totals(answer.totals) if totals else answer.to_dict()
+    for answer in answers:
+        of = f"{', '.join(answer.group.values())}: " if answer.group else ""
+        for warning in answer.warnings:
+            errors.print(f"warning   {of}{warning}")
+        for claim in dict.fromkeys(each["claim"] for each in answer.totals or [answer.document]):
+            errors.print(f"claim     {of}{claim}", soft_wrap=True)
+    columns: dict[str, list[Any]] = {}
+    for answer in answers:
+        for name, values in (_of_totals(answer) if totals else answer.to_dict()).items():
+            columns.setdefault(name, []).extend(values)
     if output is not None or not sys.stdout.isatty():
         _write(columns, output, errors)
         return
@@ -98,12 +111,13 @@ def _steps(text: str) -> list[int] | None:
     return [int(each) for each in found.groups() if each]
 
 
-def _of_totals(totals: list[dict[str, Any]]) -> dict[str, list[Any]]:
+def _of_totals(answer: SeriesForecast) -> dict[str, list[Any]]:
     """Return the columns of totals, a line for each set and total."""
     columns: dict[str, list[Any]] = {}
-    for each in totals:
+    for each in answer.totals:
         count = len(each["median"])
-        steps = {"first_step": [each["steps"][0]] * count, "last_step": [each["steps"][-1]] * count}
+        steps: dict[str, Any] = {name: [value] * count for name, value in answer.group.items()}
+        steps |= {"first_step": [each["steps"][0]] * count, "last_step": [each["steps"][-1]] * count}
         own = steps | each["sets"] | {"number_of_series": each["count"]}
         for name, values in (own | {name: each[name] for name in ("median", "lower", "upper")}).items():
             columns.setdefault(name, []).extend(values)

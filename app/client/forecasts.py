@@ -9,7 +9,7 @@ from app.client.base import Calls, address, is_dataset_id
 from app.client.bodies import is_frame, rows_json
 from app.client.datasets import Datasets
 from app.client.transport import Call
-from app.client.views import Floats, Json, Model, floats_of, without_none
+from app.client.views import Floats, Json, Model, ModelSet, floats_of, without_none
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class SeriesForecast:
         What is unusual about each series.
     claim
         What is known of how often the intervals hold.
+    group
+        The values that tell the group of a forecast by a set's model, by column; {} for others.
     totals
         Totals that were asked for, as the service's documents.
     document
@@ -53,9 +55,12 @@ class SeriesForecast:
     warnings: list[str]
     document: Json = field(repr=False)
     _ask: Callable[[Json], Json] = field(repr=False, compare=False)
+    group: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, document: Json, ask: Callable[[Json], Json]) -> "SeriesForecast":
+    def of(
+        cls, document: Json, ask: Callable[[Json], Json], group: dict[str, str] | None = None
+    ) -> "SeriesForecast":
         """Make it from the service's document; `ask` asks for totals of the same series and plan."""
         figures: Any = {name: floats_of(document[name]) for name in ("median", "lower", "upper")}
         same = (
@@ -72,8 +77,9 @@ class SeriesForecast:
         )
         paths = None if document["paths"] is None else floats_of(document["paths"])
         return cls(
-            **{name: document[name] for name in same}, **figures, paths=paths, document=document, _ask=ask
-        )
+            **{name: document[name] for name in same}, **figures, paths=paths, document=document, _ask=ask,
+            group=group or {},
+        )  # fmt: skip
 
     def total(self, steps: int | Sequence[int] | None = None, by: str | Sequence[str] | None = None) -> Json:
         """Ask for the total over steps, such as a lead time ``(1, 6)``, and the series of sets.
@@ -87,7 +93,8 @@ class SeriesForecast:
     def to_dict(self) -> dict[str, Any]:
         """Return the columns by name, a line for each series and step."""
         count, horizon = self.median.shape
-        named = {
+        named: dict[str, Any] = {name: [value] * (count * horizon) for name, value in self.group.items()}
+        named |= {
             name: [each for each in values for _ in range(horizon)] for name, values in self.series.items()
         }
         steps = {
@@ -107,9 +114,13 @@ class SeriesForecast:
 class Forecasts(Datasets, Calls):
     """Calls that ask forecasters, which are fitted with time and horizon."""
 
-    def plan_template(self, model: str | Model) -> dict[str, list[Any]]:
-        """Return the columns of a plan with a row for each step to forecast, None where values are needed."""
-        return self._get(address("models", model, "forecast", "template"))
+    def plan_template(self, model: str | Model | ModelSet) -> dict[str, list[Any]]:
+        """Return the columns of a plan with a row for each step to forecast, None where values are needed.
+
+        For a set of forecasters it has the columns that tell a row's group.
+        """
+        of_set = isinstance(model, ModelSet) or (isinstance(model, str) and model.startswith("set_"))
+        return self._get(address("model-sets" if of_set else "models", model, "forecast", "template"))
 
     def forecast(
         self,
@@ -155,6 +166,52 @@ class Forecasts(Datasets, Calls):
             return self._asked(address("models", model, "forecast"), plan, without_none(body | more))
 
         return SeriesForecast.of(ask(asked), ask)
+
+    def forecast_many(
+        self,
+        model_set: str | ModelSet,
+        plan: Any = None,
+        *,
+        groups: Sequence[Any] | None = None,
+        totals: Sequence[Json] = (),
+        **options: Any,
+    ) -> list[SeriesForecast]:
+        """Forecast the series of groups, each by the forecaster of its group in a set.
+
+        Parameters
+        ----------
+        model_set
+            A set of models fitted with time and horizon, its id, or its name.
+        plan
+            As of `forecast`, with the columns that tell a row's group too.
+        groups
+            Those to forecast: values of the column that tells it, lists where there are several; None: all.
+        totals
+            Totals over the series of each group.
+        **options
+            ``level``, ``interval``, ``series``, ``at`` and ``paths`` of `forecast`.
+
+        Returns
+        -------
+        list of SeriesForecast
+            Each with its `group`.
+        """
+        path = address("model-sets", model_set, "forecast")
+
+        def ask(more: Json) -> Json:
+            return self._asked(path, plan, without_none({**options, **more}))
+
+        answer = ask({"totals": [*totals], "groups": None if groups is None else [*groups]})
+
+        def of_group(group: list[str]) -> Callable[[Json], Json]:
+            return lambda more: ask(more | {"groups": [group]})["forecasts"][0]
+
+        return [
+            SeriesForecast.of(
+                each, of_group(each["group"]), dict(zip(answer["by"], each["group"], strict=True))
+            )
+            for each in answer["forecasts"]
+        ]
 
     def rehearsals(self, model: str | Model, *, level: float = 0.9) -> Json:
         """Return what rehearsals forecast and what came: lists by line of origin and step, and the claim."""

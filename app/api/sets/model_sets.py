@@ -1,10 +1,11 @@
 """Sets of models over HTTP: creating, viewing, predicting, deleting them."""
 
-from typing import Annotated, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
 from pydantic import BaseModel, Field
 
+from app.api.forecasts import as_table, tables
 from app.api.predict import (
     TABLES,
     FiguresByRow,
@@ -20,7 +21,8 @@ from app.api.predict import (
 from app.services import health, views
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import PREDICT, READ, TRAIN
-from app.services.model_sets import predicting, stored
+from app.services.model_sets import forecasting, predicting, stored
+from app.services.model_sets.forecasting import SetForecastBody, SetForecastView
 from app.services.model_sets.predicting import SetOptions, SetPredictBody
 from app.services.model_sets.stored import ModelSetPage, ModelSetRequest, ModelSetView, SetModelPage
 from app.services.predictions.file_rows import RowsReadAsView
@@ -192,6 +194,55 @@ async def predict_by_group(
         return answered(query, SentRows(file=(file, options), keep=query.keep), of_answer)
 
     return await gate.run(await request.reading(work))
+
+
+@router.post(
+    "/{set_id}/forecast",
+    response_model=SetForecastView,
+    responses={**responses(406, 409, 413, 415), **tables("JSON or, by `Accept`, one table of all groups.")},
+)
+@needs(PREDICT, body=MAX_JSON_BYTES)
+async def forecast_by_group(
+    set_id: str,
+    body: SetForecastBody,
+    predictor: ThePredictor,
+    gate: TheGate,
+    owner: Owner,
+    form: FormOfAnswer,
+) -> Response:
+    """Forecast the series of groups, each by the forecaster of its group.
+
+    A plan has the columns that tell a row's group too. Totals are of a group each.
+    """
+
+    def work() -> Response:
+        answer = forecasting.forecast(predictor, owner, set_id, body)
+        if form == JSON:
+            return Response(written(answer.view()), media_type=JSON)
+        headers = {"Bartserve-Set-Id": answer.set_id}
+        return as_table(answer.table(), form, "forecast", headers)
+
+    return await gate.run(work)
+
+
+@router.get(
+    "/{set_id}/forecast/template",
+    response_model=dict[str, list[Any]],
+    responses={**responses(406, 409, 413), **tables("Columns by name or, by `Accept`, a table.")},
+)
+@needs(READ)
+async def get_plan_template_of_set(
+    set_id: str, predictor: ThePredictor, gate: TheGate, owner: Owner, form: FormOfAnswer
+) -> Response:
+    """Return the rows of a plan for the forecasters of a set, with the columns that tell a group."""
+
+    def work() -> Response:
+        plan = forecasting.template(predictor, owner, set_id)
+        if form == JSON:
+            return Response(written(plan.to_pydict()), media_type=JSON)
+        return as_table(plan, form, "plan", {})
+
+    return await gate.run(work)
 
 
 @router.post("/{set_id}/cancel", responses=responses(409))

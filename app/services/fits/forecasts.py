@@ -40,12 +40,15 @@ class AskForecastError(ConflictError):
     slug, title = "ask-forecast", "The model forecasts"
 
 
-def refuse_forecaster(settings: Mapping[str, Any], what: str = "it answers no questions about rows") -> None:
+def refuse_forecaster(
+    settings: Mapping[str, Any],
+    what: str = "it answers no questions about rows",
+    path: str = "/models/{model_id}/forecast",
+) -> None:
     """Raise AskForecastError for a model with such settings if it is a forecaster."""
     if settings.get("time"):
         raise AskForecastError(
-            f"The model forecasts later steps of series, and {what}: ask forecast "
-            "(POST /models/{model_id}/forecast)."
+            f"The model forecasts later steps of series, and {what}: ask forecast (POST {path})."
         )
 
 

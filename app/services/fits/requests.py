@@ -57,6 +57,12 @@ class FitRequest:
         adoption = self.data.get("adoption")
         return [self.target, *self.others, *beside, *([] if adoption is None else [adoption])]
 
+    @property
+    def of_forecast(self) -> list[str]:
+        """Columns of times and series, and those known ahead; none without a forecast."""
+        given = [self.forecast.get(name, ()) for name in ("time", "series", "known")]
+        return [name for each in given for name in ([each] if isinstance(each, str) else each)]
+
 
 def subgroups_in(text: str) -> list[Any]:
     """Read subgroups typed one a line, as the command line takes them; raises InvalidRequestError."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from app.services.errors import NotFinishedError, TooLargeError, UnusableDataError
+from app.services.fits.forecasts import refuse_forecaster
 from app.services.group_names import to_text, values_of
 from app.services.metrics import predicted_rows
 from app.services.model_sets import stored
@@ -100,6 +101,7 @@ def predict(predictor: Predictor, owner: str, set_id: str, body: SetOptions, sen
     """
     with session_scope(predictor.engine, read_only=True) as session:
         of = stored.get(session, owner, set_id)
+        refuse_forecaster(of.settings, path="/model-sets/{set_id}/forecast")
         some = store.any_answering(session, of.id)
     columns, facts = _columns_of(predictor, owner, sent, of.by, some)
     with session_scope(predictor.engine, read_only=True) as session:

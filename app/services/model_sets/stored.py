@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from app.services import cursors, datasets, group_names
 from app.services.access import audit, quotas
 from app.services.cursors import Page, is_id
-from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError, ServiceError
+from app.services.errors import ConflictError, NotFoundError, ServiceError
 from app.services.fits import creation, request_checks
 from app.services.fits.creation import PlannedModel
 from app.services.fits.fit_request import ModelRequest
@@ -129,14 +129,11 @@ def plan(engine: Engine, owner: str, body: ModelSetRequest, *, slots: int = 0) -
         one, where each of the first groups is refused.
     """
     request = body.fit_request()
-    if request.forecast:
-        message = "a forecaster has one model of all series: name their columns in series, and leave by out"
-        raise InvalidRequestError(errors=[Fault("by", None, message, "contradiction")])
     name = None if request.name is None else request_checks.check_model_name(request.name)
     with session_scope(engine, read_only=True) as session:
         dataset = datasets.get(session, owner, request.dataset_id, profiles=True)
         request_checks.check_columns(dataset, request)
-        by = columns_of_groups(dataset, body.by, request.reserved)
+        by = columns_of_groups(dataset, body.by, [*request.reserved, *request.of_forecast])
         groups = find_groups(session, dataset, by)
         parts = list(parts_of(session, dataset, by, dict(islice(groups.items(), TRIED))))
     request = replace(request, name=None)

@@ -33,10 +33,12 @@ from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, DatasetGoneError, ModelGoneError
 from app.store.tables import Model
 from sampler import PackedError, warm
-from sampler.host.data import read
+from sampler.host.data import Table, read
 from sampler.host.forecasts import Forecast, Forecaster, ForecastTotals, Rehearsals, with_models
 
 MOST_CELLS = 20_000  # series times steps of an answer, of each of which there are a thousand paths
+# Of a cell's paths, as rows times draws times trees are counted: the work before the trees, and of a tree.
+CELL_WORK, TREE_WORK = 6_000_000, 60_000
 MOST_FIGURES = 2_000_000  # of paths in an answer
 MOST_TOTALS, MOST_SERIES = 20, 100_000
 HISTORY_HORIZONS = 6  # of outcomes on a chart
@@ -213,8 +215,31 @@ def _total(total: ForecastTotals) -> ForecastTotalsView:
     return ForecastTotalsView(steps=list(total.steps), **figures, **same)
 
 
-def forecast(predictor: Predictor, owner: str, model: str, body: ForecastBody) -> ForecastAnswer:
-    """Forecast the next steps of series.
+@dataclass
+class Room:
+    """How much one answer may still take: work, and cells in memory."""
+
+    work: float
+    way_on: str
+    cells: int = MOST_CELLS
+
+    def take(self, forecaster: Forecaster, series: int) -> None:
+        """Take the steps of so many series; raise TooLargeError where they are too many."""
+        count = series * forecaster.horizon
+        each = CELL_WORK + TREE_WORK * int(forecaster.settings["num_trees"])
+        most = int(min(self.cells, self.work / each)) // forecaster.horizon
+        if series > most:
+            raise TooLargeError(
+                f"{series} series are too many at once, of which {most} are accepted "
+                f"(BARTSERVE_MAX_PREDICT_WORK): {self.way_on}."
+            )
+        self.cells, self.work = self.cells - count, self.work - count * each
+
+
+def forecast(
+    predictor: Predictor, owner: str, model: str, body: ForecastBody, room: Room | None = None
+) -> ForecastAnswer:
+    """Forecast the next steps of series; several answers may have one room together.
 
     Raises
     ------
@@ -232,8 +257,9 @@ def forecast(predictor: Predictor, owner: str, model: str, body: ForecastBody) -
             f"their series and times, as GET /models/{model_id}/forecast/template has them"
         )
         raise InvalidRequestError(errors=[Fault("known", None, message, "unavailable")])
-    _check_size(forecaster, body)
-    plan = None if body.known is None else _plan(predictor, owner, forecaster, body.known)
+    room = room or Room(predictor.max_work, "name as many of them in series")
+    _check_size(forecaster, body, room)
+    plan = None if body.known is None else read_plan(predictor, owner, body.known, forecaster)
     with translating():
         answer = forecaster.forecast(plan, body.level, body.interval, body.series, body.at, num_threads=1)
         totals = [answer.total(_steps(each.steps), each.by) for each in body.totals]
@@ -434,29 +460,31 @@ def _read(engine: Engine, model_id: str) -> StoredForecaster:
         raise NotFoundError(str(error)) from None
 
 
-def _check_size(forecaster: Forecaster, body: ForecastBody) -> None:
+def _check_size(forecaster: Forecaster, body: ForecastBody, room: Room) -> None:
     history, horizon = forecaster.history, forecaster.horizon
     count = len(history.keys) if body.series is None else len(body.series)
-    if count * horizon > MOST_CELLS:
-        most = max(1, MOST_CELLS // horizon)
-        raise TooLargeError(f"{count} series are too many at once: name up to {most} of them in series.")
+    room.take(forecaster, count)
     if count * horizon * body.paths > MOST_FIGURES:
         most = MOST_FIGURES // (count * horizon)
         raise TooLargeError(f"{body.paths} paths of {count} series are too many at once: ask for {most}.")
 
 
-def _plan(predictor: Predictor, owner: str, forecaster: Forecaster, known: Any) -> Any:
-    asked = forecaster.history.asked
-    needed = [asked.time, *asked.series, *asked.known]
+def read_plan(predictor: Predictor, owner: str, known: Any, forecaster: Forecaster | None = None) -> Table:
+    """Read the rows of a plan, or of the dataset with this id: the columns of a forecaster, or all."""
+    if isinstance(known, Table):
+        return known
     most = max(predictor.max_rows, MOST_CELLS)
     if not isinstance(known, str):
-        return columns_of(known, None, most)
+        return read(columns_of(known, None, most))
     with session_scope(predictor.engine, read_only=True) as session:
         dataset = datasets.get(session, owner, known)
         check_count(dataset.num_rows, most)
-        has = {column["name"] for column in dataset.columns}
+        names = [column["name"] for column in dataset.columns]
+        if forecaster is not None:
+            asked = forecaster.history.asked
+            names = [name for name in names if name in (asked.time, *asked.series, *asked.known)]
         try:
-            return read(dataset_store.read(session, dataset.id, [name for name in needed if name in has]))
+            return read(dataset_store.read(session, dataset.id, names))
         except DatasetGoneError as error:
             raise NotFoundError(str(error)) from None
 

@@ -215,10 +215,11 @@ def models_page(
 
 
 def answering(session: Session, set_id: str, groups: Sequence[str] | None = None) -> dict[str, str]:
-    """Return the ids of the succeeded models of those groups that have one; None for all of the set."""
+    """Return the ids of the succeeded models of those groups that have one; None for all, in their order."""
     found: dict[str, str] = {}
     ready = select(Model.set_group, Model.id).where(Model.set_id == set_id, Model.state == SUCCEEDED)
     if groups is None:
+        ready = ready.order_by(Model.created_at, Model.id)
         return {group: model_id for group, model_id in session.execute(ready) if group}
     for first in range(0, len(groups), ASKED):
         some = Model.set_group.in_(groups[first : first + ASKED])

@@ -313,6 +313,7 @@ COMPUTES = {
     "/models/estimate",
     "/models/{model_id}/predict",
     "/model-sets/{set_id}/predict",
+    "/model-sets/{set_id}/forecast",
     "/models/{model_id}/invocations",
     "/v2/models/{model_id}/infer",
     "/v2/models/{model_id}/versions/{version}/infer",

@@ -12,6 +12,7 @@ from app.assistants import words
 from app.assistants.tools import Tools
 from app.client import Client
 from app.dashboard.formatting import number
+from app.services.model_sets import making
 from app.services.outcomes import schedules
 from bartserve.scoring import Scorer
 from sampler import Forecaster, SettingsError, fit
@@ -265,6 +266,65 @@ def test_a_name_moves_to_a_forecaster_that_is_no_worse(client, settings, databas
     page = f"/ui/models/{moved['id']}"
     assert "Improve" in page_of(client.get(page, headers=ACCEPT)).words
     assert "Quantile loss of 108 forecasts" in page_of(client.get(f"{page}/improve", headers=ACCEPT)).words
+
+
+@pytest.mark.slow
+@only("sqlite")
+def test_each_value_of_a_column_has_its_forecaster(client, settings, database, sales, dataset_id, tmp_path):
+    """A set's forecasts are those of its models, as JSON, table, by client and command; others are led on."""
+    body = {"dataset_id": dataset_id, "target": "sales", "by": "shop"} | ASKED | SMALL | {"series": None}
+    body |= {"name": "shops", "difference": "last"}
+    refused = client.post("/model-sets", json=body | {"by": "month"})
+    assert (refused.status_code, refused.json()["errors"][0]["column"]) == (422, "by")
+    made = client.post("/model-sets", json=body)
+    assert made.status_code == 202, made.text
+    path = made.headers["location"]
+    while client.get(path).json()["state"] in ("queued", "running"):
+        making.run_due(database.engine, settings)
+        run_units(settings)
+    models = client.get(f"{path}/models").json()["items"]
+    assert [(each["group"], each["state"]) for each in models] == [
+        (["s0"], "succeeded"),
+        (["s1"], "succeeded"),
+    ]
+    columns = client.get(f"{path}/forecast/template").json()
+    assert columns["shop"] == ["s0"] * 4 + ["s1"] * 4
+    columns["promo"] = [row % 4 == 1 for row in range(8)]
+    plan = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    asked = {"known": plan, "totals": [{"steps": [1, 3]}]}
+    answer = client.post("/model-sets/shops/forecast", json=asked)
+    assert answer.status_code == 200, answer.text
+    for each, model in zip(answer.json()["forecasts"], models, strict=True):
+        own = [row for row in plan if row["shop"] == each["group"][0]]
+        alone = client.post(f"/models/{model['model_id']}/forecast", json=asked | {"known": own}).json()
+        assert each == alone | {"group": model["group"]}
+    table = client.post(f"{path}/forecast", json={"known": plan}, headers={"Accept": "text/csv"})
+    assert table.text.splitlines()[0] == '"shop","month","step","median","lower","upper","flags"'
+    assert len(table.text.splitlines()) == 9
+    for wrong, field in (
+        ({"known": [{"month": row["month"], "promo": True} for row in plan]}, "shop"),
+        ({"known": plan, "groups": ["s7"]}, "groups"),
+        ({"known": plan[:5]}, "promo"),
+        ({}, "known"),
+    ):
+        told = client.post(f"{path}/forecast", json=wrong)
+        assert (told.status_code, told.json()["errors"][0]["column"]) == (422, field), told.text
+    led = client.post(f"{path}/predict", json={"rows": [{"shop": "s1", "promo": True}]})
+    assert (led.status_code, "/model-sets/{set_id}/forecast" in led.json()["detail"]) == (409, True)
+
+    url = str(client.base_url)
+    with Client(url) as bart:
+        assert bart.plan_template(bart.model_set("shops")) == client.get(f"{path}/forecast/template").json()
+        one = bart.forecast_many("shops", columns, groups=["s1"])[0]
+        assert (one.group, one.total((1, 3))) == ({"shop": "s1"}, answer.json()["forecasts"][1]["totals"][0])
+    (tmp_path / "plan.csv").write_text(csv_of(columns))
+    asked_by = ("--known", "plan.csv", "--total", "1-3", "--output", "f.csv")
+    ran = bartserve("forecast", "shops", *asked_by, cwd=tmp_path, BARTSERVE_URL=url)
+    assert ran.returncode == 0, ran.stderr
+    header, _, line = (tmp_path / "f.csv").read_text().splitlines()
+    assert header == "shop,first_step,last_step,number_of_series,median,lower,upper"
+    assert float(line.split(",")[-1]) == answer.json()["forecasts"][1]["totals"][0]["upper"][0]
+    assert "s1: Estimated in 10 rehearsals" in ran.stderr
 
 
 @only("sqlite")
