@@ -31,6 +31,7 @@ from sampler.host.posteriors import are_finite, posterior_of, prediction_columns
 from sampler.host.storage import CalibratedLevel, Subgroup, columns_of
 from worker.context import Context
 from worker.errors import Stopped
+from worker.forecasting import run_forecast
 from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
 
@@ -58,6 +59,10 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
         if stored is None or stored.dataset_id is None:
             raise LeaseLostError(f"Prediction {claim.prediction_id} was deleted.")
         request = stored.request
+    if predictions.FORECAST in request:
+        run_forecast(context, claim, watch, stored)
+        return
+    with session_scope(context.engine, read_only=True) as session:
         posterior = _posterior(context, claim.model_id, request["draws"])
         if posterior.several is not None and request.get("outcome"):
             posterior = posterior.several[request["outcome"]]

@@ -52,7 +52,9 @@ def create_prediction(
     idempotent: TheIdempotentRequest,
     after: BackgroundTasks,
 ) -> Response:
-    """Predict every row of a stored dataset in the background; `model_id` may be a name.
+    """Predict every row of a stored dataset in the background, or forecast any number of series.
+
+    `model_id` may be a name.
 
     202 means that the prediction is durably accepted; `Location` is its URL, and `Location`/result the URL of
     the result.
@@ -109,7 +111,8 @@ _WRITE: dict[MediaType, Callable[[results.Result], Iterator[bytes]]] = {
 _CONTENT: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The response of POST /models/{model_id}/predict, without `rows_verdict` and "
-        "`samples`: JSON or, by `Accept`, a table.",
+        "`samples`; of a forecast its claim and `columns`, a line for each series and step. JSON or, by "
+        "`Accept`, a table.",
         "content": {
             kind: {"schema": {"type": "string", "format": "binary"}} for kind in (CSV, ARROW, PARQUET, XLSX)
         }

@@ -1,8 +1,11 @@
 """The command that forecasts series and their totals, through the HTTP API."""
 
 import csv
+import json
 import re
 import sys
+from collections.abc import Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +16,8 @@ from app.cli.common import AsJson, DataDir, ModelName, print_json, writing
 from app.cli.embedded import asking
 from app.cli.fit_predict import Url, is_set
 from app.cli.output import make_console, out
+from app.client import Client, ProblemError
+from app.client.base import is_dataset_id
 from app.client.forecasts import SeriesForecast
 from sampler.host.data import number_to_text
 
@@ -76,30 +81,60 @@ def forecast(
         if template is not None:
             _write(client.plan_template(of_set or model), template, errors)
             return
-        asked: Any = {"level": level, "interval": interval, "series": series, "totals": totals}
-        answers = (
-            client.forecast_many(of_set, known, **asked)
-            if of_set
-            else [client.forecast(model, known, **asked)]
-        )
+        asked: Any = {"level": level, "interval": interval, "series": series}
+        try:
+            if of_set is not None:
+                answers = client.forecast_many(of_set, known, totals=totals, **asked)
+            else:
+                answers = [client.forecast(model, known, totals=totals, **asked)]
+        except ProblemError as problem:
+            if problem.status != HTTPStatus.REQUEST_ENTITY_TOO_LARGE or of_set is not None or totals:
+                raise
+            document, told, columns = _in_background(client, model, known, asked, errors)
+        else:
+            document, told, columns = _together(answers)
     if as_json:
-        documents = [answer.document for answer in answers]
-        print_json({"forecasts": documents} if of_set else documents[0])
+        print_json(document)
         return
-    for answer in answers:
-        of = f"{', '.join(answer.group.values())}: " if answer.group else ""
-        for warning in answer.warnings:
-            errors.print(f"warning   {of}{warning}")
-        for claim in dict.fromkeys(each["claim"] for each in answer.totals or [answer.document]):
-            errors.print(f"claim     {of}{claim}", soft_wrap=True)
-    columns: dict[str, list[Any]] = {}
-    for answer in answers:
-        for name, values in (_of_totals(answer) if totals else answer.to_dict()).items():
-            columns.setdefault(name, []).extend(values)
+    for line in told:
+        errors.print(line, soft_wrap=True)
     if output is not None or not sys.stdout.isatty():
         _write(columns, output, errors)
         return
     _show(columns)
+
+
+Told = tuple[Any, list[str], dict[str, list[Any]]]  # a document, remarks, and columns of a table
+
+
+def _together(answers: Sequence[SeriesForecast]) -> Told:
+    """Put the answer of a model, or those of a set's models, into one table."""
+    told, columns = [], dict[str, list[Any]]()
+    for answer in answers:
+        of = f"{', '.join(answer.group.values())}: " if answer.group else ""
+        told += [f"warning   {of}{warning}" for warning in answer.warnings]
+        claims = dict.fromkeys(each["claim"] for each in answer.totals or [answer.document])
+        told += [f"claim     {of}{claim}" for claim in claims]
+        for name, values in (_of_totals(answer) if answer.totals else answer.to_dict()).items():
+            columns.setdefault(name, []).extend(values)
+    documents = [answer.document for answer in answers]
+    return {"forecasts": documents} if answers[0].group else documents[0], told, columns
+
+
+def _in_background(client: Client, model: str, known: str | None, asked: Any, errors: Any) -> Told:
+    """Forecast more series than one answer has, by workers."""
+    own = known is not None and not is_dataset_id(known)
+    plan = client.upload(Path(str(known)), name="plan") if own else known
+    try:
+        job = client.forecast_dataset(model, plan, **asked)
+        errors.print(f"forecast  {job.id}: in the background, as it is more than one answer has")
+        table = client.wait_prediction(job)
+    finally:
+        if own and plan is not None:
+            client.delete_dataset(plan)
+    facts, columns = json.loads(table.schema.metadata[b"bartserve"]), table.to_pydict()
+    told = [*(f"warning   {each}" for each in facts["warnings"]), f"claim     {facts['claim']}"]
+    return facts | {"columns": columns}, told, columns
 
 
 def _steps(text: str) -> list[int] | None:

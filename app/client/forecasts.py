@@ -5,11 +5,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.client.base import Calls, address, is_dataset_id
+from app.client.base import Calls, address, id_of, is_dataset_id
 from app.client.bodies import is_frame, rows_json
 from app.client.datasets import Datasets
 from app.client.transport import Call
-from app.client.views import Floats, Json, Model, ModelSet, floats_of, without_none
+from app.client.views import (
+    Dataset,
+    Floats,
+    Json,
+    Model,
+    ModelSet,
+    PredictionJob,
+    floats_of,
+    without_none,
+)
 
 
 @dataclass(frozen=True)
@@ -166,6 +175,18 @@ class Forecasts(Datasets, Calls):
             return self._asked(address("models", model, "forecast"), plan, without_none(body | more))
 
         return SeriesForecast.of(ask(asked), ask)
+
+    def forecast_dataset(
+        self, model: str | Model, plan: str | Dataset | None = None, **options: Any
+    ) -> PredictionJob:
+        """Start to forecast any number of series in the background; `wait_prediction` returns the table.
+
+        `plan` is a dataset with what is known ahead, or its id; `options` are ``level``, ``interval``,
+        ``series`` and ``at`` of `forecast`.
+        """
+        asked = without_none({**options, "known": None if plan is None else id_of(plan)})
+        call = Call("POST", address("models", model, "predictions"), json={"forecast": asked})
+        return PredictionJob.of(self._json(call))
 
     def forecast_many(
         self,

@@ -32,6 +32,7 @@ cancel, delete = PREDICTIONS.cancel, PREDICTIONS.delete
 
 AS_TEXT = "as_text"  # in a prediction's request: columns of the dataset of which the text of its file is read
 AGGREGATE = "aggregate"  # in a prediction's request: figures of sets of rows, in place of predictions of each
+FORECAST = "forecast"  # in a prediction's request: later steps of series, in place of predictions of rows
 COLUMNS = "columns"  # of the dataset that these figures take
 UNITS = "units"  # in a prediction's request: rows of each, and how many are of one block
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -42,38 +43,44 @@ def create(
     *,
     owner: str,
     model_id: str,
-    dataset: Dataset,
+    dataset: Dataset | None,
     request: Json,
     unit_rows: int | None = None,
+    num_rows: int | None = None,
 ) -> BatchPrediction:
     """Store a new background prediction: its row and its units of work.
 
     Parameters
     ----------
     unit_rows
-        Rows of each unit, a divisor of a dataset's block of 65,536 rows; None: such a block.
+        Rows of each unit, of a dataset a divisor of its block of 65,536 rows; None: such a block.
+    num_rows
+        Rows of the result; None: as the dataset has.
 
     Raises
     ------
     DatasetGoneError, ModelGoneError
         The owner no longer has this dataset or model.
     """
-    datasets.hold(session, owner, dataset.id)
+    if dataset is not None:
+        datasets.hold(session, owner, dataset.id)
+        num_rows = num_rows or dataset.num_rows
     models.hold(session, owner, model_id)
+    count, rows = num_rows or 0, unit_rows or BLOCK_ROWS
     prediction = BatchPrediction(
         id=new_id("prd"),
         owner=owner,
         model_id=model_id,
-        dataset_id=dataset.id,
-        num_rows=dataset.num_rows,
-        request=request | {UNITS: [(rows := unit_rows or BLOCK_ROWS), BLOCK_ROWS // rows]},
+        dataset_id=None if dataset is None else dataset.id,
+        num_rows=count,
+        request=request | {UNITS: [rows, BLOCK_ROWS // rows]},
         state=QUEUED,
     )
     session.add(prediction)
     session.flush()  # the units refer to the row
     kind = TOTALS if AGGREGATE in request else PREDICTION
-    for number, first in enumerate(range(0, dataset.num_rows, rows)):
-        of_unit = min(rows, dataset.num_rows - first)
+    for number, first in enumerate(range(0, count, rows)):
+        of_unit = min(rows, count - first)
         session.add(lifecycle.new_unit(owner, model_id, kind, number, of_unit, prediction_id=prediction.id))
     session.flush()  # fail here rather than at the commit
     return prediction

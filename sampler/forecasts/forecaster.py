@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -34,6 +35,13 @@ from sampler.storage.forecast_file import with_models
 
 DONORS = 10  # series of a fit, from which on new ones are forecast
 NAMED = 5  # series named in a message
+
+
+@dataclass(frozen=True)
+class ReadPlan:
+    """A plan as a forecaster has read it: columns known ahead by name, float64 [series, step]."""
+
+    values: Mapping[str, Floats]
 
 
 class Forecaster:
@@ -125,11 +133,11 @@ class Forecaster:
             For an invalid level or interval, and unknown series.
 
         """
-        level, interval = check_level(level), interval_named(interval, self.calibration)
+        level, interval, claim = self.checked(level, interval)
         history = self.history
         chosen, flags, warnings = self.choose(series, at)
         start = Start(chosen, history.last[chosen])
-        known = self._known(plan, start)
+        known = plan.values if isinstance(plan, ReadPlan) else self._known(plan, start)
         part = history.of_series(chosen)
         slots = slots_of([each.member for each in self.fitted], part)
         seed = int(self.settings["seed"])
@@ -147,7 +155,6 @@ class Forecaster:
             else adapted_ends(paths, adapted, level, counts=counts)
         )
         ahead = history.start + start.last[:, None] + 1 + np.arange(self.horizon)
-        said = self.claim(level)
         return Forecast(
             history.columns_of(chosen.tolist()),
             [[history.step.text(int(each)) for each in own] for own in ahead],
@@ -158,7 +165,7 @@ class Forecaster:
             flags,
             level,
             interval,
-            said if interval == CALIBRATED or not self.calibration else "Intervals are those of the paths.",
+            claim,
             warnings,
             history.target,
             history.asked.time,
@@ -167,6 +174,17 @@ class Forecaster:
             self.calibration,
             self._of_claim,
         )
+
+    def checked(self, level: float, interval: str | None) -> tuple[float, str, str]:
+        """Check the level and kind of intervals; return both, and the claim of intervals of steps."""
+        level, interval = check_level(level), interval_named(interval, self.calibration)
+        of_paths = self.calibration and interval != CALIBRATED
+        return level, interval, "Intervals are those of the paths." if of_paths else self.claim(level)
+
+    def read_plan(self, plan: Any, series: Sequence[Any] | None = None, at: Any = None) -> ReadPlan:
+        """Read a plan once, for forecasts of some of these series each; raises as `forecast`."""
+        chosen = self.choose(series, at)[0]
+        return ReadPlan(self._known(plan, Start(chosen, self.history.last[chosen])))
 
     def plan_template(self, series: Sequence[Any] | None = None) -> dict[str, list[Any]]:
         """Return the columns of a plan with a row for each step to forecast, None where values are needed."""

@@ -16,7 +16,7 @@ from sampler.forecasts.fitting import (
     settings_of_member,
     stored_member,
 )
-from sampler.forecasts.forecaster import Forecaster
+from sampler.forecasts.forecaster import Forecaster, ReadPlan
 from sampler.forecasts.history import History
 from sampler.forecasts.members import Member
 from sampler.forecasts.outcomes import ScoredSteps, score_newer
@@ -41,6 +41,7 @@ __all__ = [
     "Forecasting",
     "History",
     "Member",
+    "ReadPlan",
     "Rehearsals",
     "ScoredSteps",
     "check_combination",

@@ -90,7 +90,9 @@ def forecast(predictor: Predictor, owner: str, set_id: str, body: SetForecastBod
     plans: Mapping[str, Table] = {}
     if body.known is not None:
         plans = _parts(forecasts.read_plan(predictor, owner, body.known), of.by)
-    room = forecasts.Room(predictor.max_work, "name fewer in groups, or ask for one model after the other")
+    room = forecasts.AnswerRoom(
+        predictor.max_work, "name fewer in groups, or ask for one model after the other"
+    )
     answers = {}
     for group, model_id in ids.items():
         own = body.model_copy(update={"known": plans.get(group)})

@@ -66,14 +66,9 @@ class TotalBody(StrictBody):
     )
 
 
-class ForecastBody(StrictBody):
-    """Series to forecast, a plan of what is known ahead, and the figures."""
+class _Series(StrictBody):
+    """Series to forecast, and the intervals."""
 
-    known: RowsInBody | str | None = Field(
-        default=None,
-        description="The plan: rows with the columns known ahead, their times and series, for each step to "
-        "forecast (GET /models/{model_id}/forecast/template), or the id of a dataset that has them.",
-    )
     series: Annotated[list[Any], Field(max_length=MOST_SERIES)] | None = Field(
         default=None,
         description="Series to forecast: values of the column of series, lists of these where there are "
@@ -85,6 +80,26 @@ class ForecastBody(StrictBody):
         default=None,
         description="The present, a time as the column has them, by which series are stale. Default: the "
         "newest time.",
+    )
+
+
+class SeriesOfForecast(_Series):
+    """Series to forecast in the background, and the dataset that has the plan."""
+
+    known: str | None = Field(
+        default=None,
+        description="The id of a dataset with the plan: rows with the columns known ahead, their times and "
+        "series, for each step to forecast.",
+    )
+
+
+class ForecastBody(_Series):
+    """Series to forecast, a plan of what is known ahead, and the figures."""
+
+    known: RowsInBody | str | None = Field(
+        default=None,
+        description="The plan: rows with the columns known ahead, their times and series, for each step to "
+        "forecast (GET /models/{model_id}/forecast/template), or the id of a dataset that has them.",
     )
     totals: Annotated[list[TotalBody], Field(max_length=MOST_TOTALS)] = Field(default_factory=list)
     paths: Annotated[int, Field(ge=0, le=1000, description="Paths to return of each series.")] = 0
@@ -216,8 +231,8 @@ def _total(total: ForecastTotals) -> ForecastTotalsView:
 
 
 @dataclass
-class Room:
-    """How much one answer may still take: work, and cells in memory."""
+class AnswerRoom:
+    """Work, and cells in memory, that one answer may still take."""
 
     work: float
     way_on: str
@@ -226,7 +241,7 @@ class Room:
     def take(self, forecaster: Forecaster, series: int) -> None:
         """Take the steps of so many series; raise TooLargeError where they are too many."""
         count = series * forecaster.horizon
-        each = CELL_WORK + TREE_WORK * int(forecaster.settings["num_trees"])
+        each = work_of_step(forecaster)
         most = int(min(self.cells, self.work / each)) // forecaster.horizon
         if series > most:
             raise TooLargeError(
@@ -236,8 +251,13 @@ class Room:
         self.cells, self.work = self.cells - count, self.work - count * each
 
 
+def work_of_step(forecaster: Forecaster) -> int:
+    """Estimate the work of the paths of a series' step, in rows times draws times trees."""
+    return CELL_WORK + TREE_WORK * int(forecaster.settings["num_trees"])
+
+
 def forecast(
-    predictor: Predictor, owner: str, model: str, body: ForecastBody, room: Room | None = None
+    predictor: Predictor, owner: str, model: str, body: ForecastBody, room: AnswerRoom | None = None
 ) -> ForecastAnswer:
     """Forecast the next steps of series; several answers may have one room together.
 
@@ -250,20 +270,78 @@ def forecast(
     """
     model_id, stored = load(predictor, owner, model)
     forecaster = stored.forecaster
-    known = forecaster.history.asked.known
-    if known and body.known is None:
-        message = (
-            f"{', '.join(known)} of the next {forecaster.horizon} steps must be planned: send rows with "
-            f"their series and times, as GET /models/{model_id}/forecast/template has them"
-        )
-        raise InvalidRequestError(errors=[Fault("known", None, message, "unavailable")])
-    room = room or Room(predictor.max_work, "name as many of them in series")
+    _check_planned(forecaster, model_id, body.known)
+    room = room or AnswerRoom(
+        predictor.max_work,
+        "name as many of them in series, or ask in the background (POST /models/{model_id}/predictions with "
+        "forecast)",
+    )
     _check_size(forecaster, body, room)
     plan = None if body.known is None else read_plan(predictor, owner, body.known, forecaster)
     with translating():
         answer = forecaster.forecast(plan, body.level, body.interval, body.series, body.at, num_threads=1)
         totals = [answer.total(_steps(each.steps), each.by) for each in body.totals]
     return ForecastAnswer(model_id, answer, totals, body.paths)
+
+
+def _check_planned(forecaster: Forecaster, model_id: str, known: Any) -> None:
+    names = forecaster.history.asked.known
+    if names and known is None:
+        message = (
+            f"{', '.join(names)} of the next {forecaster.horizon} steps must be planned: send rows with "
+            f"their series and times, as GET /models/{model_id}/forecast/template has them"
+        )
+        raise InvalidRequestError(errors=[Fault("known", None, message, "unavailable")])
+
+
+@dataclass(frozen=True)
+class PlannedSeries:
+    """A forecast to make in the background, with all options resolved; `work` is that of a line."""
+
+    model_id: str
+    checksum: str
+    level: float
+    interval: str
+    claim: str
+    draws: int
+    verdict: str | None
+    target: str
+    warnings: list[str]
+    horizon: int
+    num_rows: int
+    work: int
+
+
+def planned_series(predictor: Predictor, owner: str, model: str, body: SeriesOfForecast) -> PlannedSeries:
+    """Check a forecast of any number of series; its plan is read by workers. Raises as `forecast`."""
+    model_id, stored = load(predictor, owner, model)
+    forecaster = stored.forecaster
+    history = forecaster.history
+    _check_planned(forecaster, model_id, body.known)
+    with session_scope(predictor.engine, read_only=True) as session:
+        verdict = models.get(session, owner, model_id).verdict
+        names = None if body.known is None else datasets.get(session, owner, body.known).columns
+    if names is not None:
+        has = {column["name"] for column in names}
+        needed = (history.asked.time, *history.asked.series, *history.asked.known)
+        if missing := [name for name in needed if name not in has]:
+            faults = [
+                Fault(name, None, "the plan lacks the column, which the forecast needs") for name in missing
+            ]
+            raise UnusableDataError(errors=faults)
+    with translating():
+        level, interval, claim = forecaster.checked(body.level, body.interval)
+        chosen, _, warnings = forecaster.choose(body.series, body.at)
+    return PlannedSeries(
+        *(model_id, stored.checksum, level, interval, claim),
+        draws=forecaster.fitted[0].posterior.num_draws,
+        verdict=verdict,
+        target=history.target,
+        warnings=warnings,
+        horizon=forecaster.horizon,
+        num_rows=len(chosen) * forecaster.horizon,
+        work=work_of_step(forecaster),
+    )
 
 
 @dataclass(frozen=True)
@@ -460,7 +538,7 @@ def _read(engine: Engine, model_id: str) -> StoredForecaster:
         raise NotFoundError(str(error)) from None
 
 
-def _check_size(forecaster: Forecaster, body: ForecastBody, room: Room) -> None:
+def _check_size(forecaster: Forecaster, body: ForecastBody, room: AnswerRoom) -> None:
     history, horizon = forecaster.history, forecaster.horizon
     count = len(history.keys) if body.series is None else len(body.series)
     room.take(forecaster, count)

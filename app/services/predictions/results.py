@@ -104,7 +104,7 @@ class Result:
     def _letters(self, seq: int) -> Letters:
         """Read the cells of a block of kept columns as they were written, as far as that is known."""
         _, spellings, report = self._dataset
-        if spellings is None:
+        if spellings is None or store.FORECAST in self.prediction.request:
             return {}
         keep = self.prediction.request.get("keep", ())
         names = [name for name in keep if report["format"] == "csv" or name in report.get(TEXTS, ())]
@@ -172,6 +172,12 @@ class Result:
             yield to_json(_of_sets(self._read(0)) | self.facts)
             return
         yield to_json(self.facts)[:-1]
+        if store.FORECAST in request:
+            for k, name in enumerate(self._read(0).column_names):
+                yield (b"," if k else b',"columns":{') + to_json(name) + b":"
+                yield from self._list(name)
+            yield b"}}"
+            return
         for name in ("mean", "sd"):
             yield f',"{name}":'.encode()
             yield from self._list(name)
@@ -231,6 +237,8 @@ class Result:
         """
         if store.AGGREGATE in self.prediction.request:
             return self._read(seq)
+        if store.FORECAST in self.prediction.request:
+            return with_facts(self._read(seq), self.facts)
         figures = _flat(self._read(seq), self.facts)
         figures = figures if self._places is None else rounded(figures, self._places)
         if not (keep := self.prediction.request.get("keep")):
@@ -339,6 +347,10 @@ def _facts(prediction: BatchPrediction) -> dict[str, Any]:
     if store.AGGREGATE in request:
         own = {"prediction_id": prediction.id, "model_id": prediction.model_id, "draws": request["draws"]}
         return own | {"classes": request["classes"], "outcome": request.get("outcome")}
+    if store.FORECAST in request:
+        own = {name: request[name] for name in ("draws", "interval", "claim", "warnings")}
+        of = {"prediction_id": prediction.id, "model_id": prediction.model_id, "target": request["outcome"]}
+        return of | {"level": request["levels"][0]} | own
     return {
         "prediction_id": prediction.id,
         "model_id": prediction.model_id,

@@ -13,6 +13,7 @@ from app.services.access import audit, quotas
 from app.services.cursors import Page
 from app.services.errors import Fault, InvalidRequestError, NotFoundError
 from app.services.predictions import kept_columns, totals
+from app.services.predictions.forecasts import SeriesOfForecast, planned_series
 from app.services.predictions.options import CalibrationName, PredictionOptions
 from app.services.predictions.predict_rows import Predictor, translating_sampler_errors, work_of_row
 from app.services.predictions.row_reading import RowReading
@@ -50,7 +51,9 @@ FIGURE_BYTES = 8  # upper bound of the stored bytes per figure and row
 class BatchBody(StrictBody):
     """A dataset to predict, and the requested figures."""
 
-    dataset_id: str
+    dataset_id: str | None = Field(
+        default=None, description="The dataset whose rows are predicted; left out with forecast."
+    )
     level: Levels = 0.9
     interval: AskedInterval = None
     quantiles: Annotated[list[Share], Field(max_length=MAX_QUANTILES)] | None = None
@@ -74,6 +77,11 @@ class BatchBody(StrictBody):
         description="Totals, means or quantiles of sets of the rows, of their joint law, in place of "
         "predictions of each; of other fields draws and outcome alone go with it. The result is that of "
         "POST /models/{model_id}/aggregate, or a table of the sets.",
+    )
+    forecast: SeriesOfForecast | None = Field(
+        default=None,
+        description="The next steps of series, by a model fitted with time and horizon, however many; no "
+        "other field goes with it. The result has a line for each series and step.",
     )
 
 
@@ -118,6 +126,7 @@ class BatchView:
     aggregate: Annotated[
         dict[str, Any] | None, Field(description="The figures of sets of rows that were asked for.")
     ]
+    forecast: Annotated[dict[str, Any] | None, Field(description="The forecast that was asked for.")]
     error: ErrorView | None
     created_at: datetime
     started_at: datetime | None
@@ -136,9 +145,11 @@ class BatchPlan:
     """A valid request with its model and all options resolved."""
 
     model_id: str
-    dataset_id: str
+    dataset_id: str | None
     request: dict[str, Any]
     work: int  # work of one row, see `work_of_row`
+    num_rows: int | None = None  # of a forecast
+    unit_rows: int | None = None
 
 
 def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> BatchPlan:
@@ -151,14 +162,27 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> Ba
     InvalidRequestError, UnusableDataError
         A level, quantile or number of draws is invalid, or the dataset's columns don't match the model.
     """
+    if request.forecast is not None:
+        _refuse_beside(request, {"forecast"}, "this is of predictions of rows: leave it out")
+        return _plan_of_series(predictor, owner, model, request.forecast)
+    if request.dataset_id is None:
+        raise InvalidRequestError(
+            errors=[Fault("dataset_id", None, "name the dataset to predict", "missing")]
+        )
     predictor = predictor.of_outcome(request.outcome)
     if request.aggregate is not None:
         return _plan_of_sets(predictor, owner, model, request, request.aggregate)
+    return _plan_of_rows(predictor, owner, model, request, request.dataset_id)
+
+
+def _plan_of_rows(
+    predictor: Predictor, owner: str, model: str, request: BatchBody, dataset_id: str
+) -> BatchPlan:
     stored_model, posterior, draws = predictor.lookup(owner, model)
     levels = levels_of(request.level)
     posterior = predictor.pinned(posterior, stored_model.id, request.interval, request.calibration)
     with session_scope(predictor.engine, read_only=True) as session:
-        dataset = datasets.get(session, owner, request.dataset_id)
+        dataset = datasets.get(session, owner, dataset_id)
     names = [column["name"] for column in dataset.columns]
     as_text = RowReading.of_dataset(posterior, dataset).as_text(dataset)
     keep = kept_columns.names_of(request.keep, names)
@@ -213,16 +237,15 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> Ba
         mcse=request.mcse,
         rhat=request.rhat,
     )
-    return BatchPlan(stored_model.id, request.dataset_id, resolved, work_of_row(posterior, figures))
+    return BatchPlan(stored_model.id, dataset_id, resolved, work_of_row(posterior, figures))
 
 
 def _plan_of_sets(
     predictor: Predictor, owner: str, model: str, request: BatchBody, asked: totals.FiguresOfDataset
 ) -> BatchPlan:
-    others = request.model_fields_set - {"dataset_id", "draws", "aggregate", "outcome"}
-    if misplaced := sorted(name for name in others if getattr(request, name) not in (None, False, [], 0.9)):
-        message = "this is of predictions of rows: leave it out, or give it in aggregate"
-        raise InvalidRequestError(errors=[Fault(name, None, message) for name in misplaced])
+    beside = "this is of predictions of rows: leave it out, or give it in aggregate"
+    _refuse_beside(request, {"dataset_id", "draws", "aggregate", "outcome"}, beside)
+    assert request.dataset_id is not None
     stored_model, posterior, draws = predictor.lookup(owner, model)
     draws = draws if request.draws is None else request.draws
     with session_scope(predictor.engine, read_only=True) as session:
@@ -251,6 +274,35 @@ def _plan_of_sets(
     return BatchPlan(stored_model.id, request.dataset_id, resolved, 1)
 
 
+def _plan_of_series(predictor: Predictor, owner: str, model: str, request: SeriesOfForecast) -> BatchPlan:
+    found = planned_series(predictor, owner, model, request)
+    resolved: dict[str, Any] = {
+        "levels": [found.level],
+        "interval": found.interval,
+        "quantiles": [],
+        "draws": found.draws,
+        "mcse": False,
+        "rhat": False,
+        "verdict": found.verdict,
+        "classes": None,
+        "warnings": found.warnings,
+        "outcome": found.target,
+        "claim": found.claim,
+        "checksum": found.checksum,
+        store.FORECAST: request.model_dump(),
+    }
+    units = max(int(UNIT_WORK / found.work), -(-found.num_rows // MAX_UNITS)) // found.horizon
+    rows = max(units, 1) * found.horizon
+    return BatchPlan(found.model_id, request.known, resolved, int(found.work), found.num_rows, rows)
+
+
+def _refuse_beside(request: BatchBody, known: set[str], message: str) -> None:
+    """Refuse fields that don't go with what is asked in place of predictions of rows."""
+    others = request.model_fields_set - known
+    if misplaced := sorted(name for name in others if getattr(request, name) not in (None, False, [], 0.9)):
+        raise InvalidRequestError(errors=[Fault(name, None, message) for name in misplaced])
+
+
 def accept(session: Session, owner: str, plan: BatchPlan) -> BatchView:
     """Queue the planned prediction and return it.
 
@@ -261,9 +313,10 @@ def accept(session: Session, owner: str, plan: BatchPlan) -> BatchView:
     QuotaError
         The owner's quota of queued work or stored bytes is exhausted.
     """
-    dataset = datasets.get(session, owner, plan.dataset_id)
+    dataset = None if plan.dataset_id is None else datasets.get(session, owner, plan.dataset_id)
+    num_rows = plan.num_rows or (0 if dataset is None else dataset.num_rows)
     quotas.check_queued(session, owner)
-    quotas.check_stored(session, owner, dataset.num_rows * _figures(plan.request) * FIGURE_BYTES)
+    quotas.check_stored(session, owner, num_rows * _figures(plan.request) * FIGURE_BYTES)
     try:
         prediction = store.create(
             session,
@@ -271,9 +324,10 @@ def accept(session: Session, owner: str, plan: BatchPlan) -> BatchView:
             model_id=plan.model_id,
             dataset=dataset,
             request=plan.request,
-            unit_rows=dataset.num_rows
+            num_rows=num_rows,
+            unit_rows=num_rows
             if store.AGGREGATE in plan.request  # what rows have in common isn't the sum of parts
-            else unit_rows(plan.work, dataset.num_rows),
+            else plan.unit_rows or unit_rows(plan.work, num_rows),
         )
     except (DatasetGoneError, ModelGoneError):
         raise NotFoundError("The model or the dataset was deleted meanwhile.") from None
@@ -331,6 +385,7 @@ def _with_progress(session: Session, prediction: BatchPrediction) -> BatchView:
         warnings=warnings_of(prediction),
         keep=request.get("keep", []),
         aggregate=request.get("aggregate"),
+        forecast=request.get("forecast"),
         progress=RowsView(fraction=fraction, rows_done=done, rows=prediction.num_rows),
         error=if_any(ErrorView, prediction.error),
     )

@@ -2,6 +2,7 @@
 
 import io
 import json
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,7 @@ from app.client import Client
 from app.dashboard.formatting import number
 from app.services.model_sets import making
 from app.services.outcomes import schedules
+from app.services.predictions import forecasts
 from bartserve.scoring import Scorer
 from sampler import Forecaster, SettingsError, fit
 from tests.contract.api.predictions.test_schedules import make_due
@@ -325,6 +327,74 @@ def test_each_value_of_a_column_has_its_forecaster(client, settings, database, s
     assert header == "shop,first_step,last_step,number_of_series,median,lower,upper"
     assert float(line.split(",")[-1]) == answer.json()["forecasts"][1]["totals"][0]["upper"][0]
     assert "s1: Estimated in 10 rehearsals" in ran.stderr
+
+
+@pytest.mark.slow
+@only("sqlite")
+def test_many_series_are_forecast_in_the_background(client, settings, monkeypatch, tmp_path):
+    """Lines of all units are those of one answer, in every form; the command goes on there by itself."""
+    table, y = shops(3, 40)
+    known = {"time": "month", "series": "shop", "horizon": 3, "known": ["promo"], "difference": "last"}
+    sales = fit({name: table[name] for name in ("month", "shop", "promo")}, y, **known, **SHORT)
+    sent = {"content-type": "application/vnd.bartserve.model"}
+    made = client.post("/models", params={"name": "sales"}, content=sales.to_bytes(), headers=sent)
+    path, predictions = f"/models/{made.json()['id']}", f"/models/{made.json()['id']}/predictions"
+    plan = sales.plan_template() | {"promo": [row % 4 == 1 for row in range(9)]}
+    plan_id = post_csv(client, csv_of(plan)).json()["id"]
+    asked = {"known": plan_id, "level": 0.8, "series": ["s2", "s0"]}
+    whole = client.post(f"{path}/forecast", json=asked, headers={"Accept": "text/csv"}).text
+    monkeypatch.setattr(forecasts, "CELL_WORK", 10**12)
+    few = client.post(f"{path}/forecast", json={"known": plan_id})
+    assert (few.status_code, "in the background" in few.json()["detail"]) == (413, True)
+
+    started = client.post(predictions, json={"forecast": asked})
+    assert started.status_code == 202, started.text
+    job = started.json()
+    assert (job["progress"]["rows"], job["forecast"]["level"], job["dataset_id"]) == (6, 0.8, plan_id)
+    assert run_units(settings) == 2  # one a series
+    result = f"/predictions/{job['id']}/result"
+    answer = client.get(result).json()
+    assert "Estimated in 10 rehearsals" in answer["claim"]
+    text = client.get(result, headers={"Accept": "text/csv"}).text
+    assert text.replace(',"interval"', "").replace(',"calibrated"', "") == whole
+    assert client.get(result, headers={"Accept": "text/csv"}, params={"dialect": "file"}).text
+    stream = client.get(result, headers={"Accept": "application/vnd.apache.arrow.stream"})
+    with pa.ipc.open_stream(io.BytesIO(stream.content)) as reader:
+        assert reader.read_all().to_pydict() == answer["columns"]
+    for form in ("parquet", "xlsx"):
+        assert client.get(result, params={"format": form}).status_code == 200
+
+    for body, field in (
+        ({"forecast": {}}, "known"),
+        ({"forecast": asked | {"series": ["s7"]}}, "series"),
+        ({"forecast": asked, "level": 0.5}, "level"),
+        ({"forecast": asked | {"totals": []}}, "forecast.totals"),
+        (
+            {"forecast": asked | {"known": post_csv(client, "month,promo\n2024-01-01,1\n").json()["id"]}},
+            "shop",
+        ),
+        ({}, "dataset_id"),
+    ):
+        refused = client.post(predictions, json=body)
+        assert (refused.status_code, refused.json()["errors"][0]["column"]) == (422, field), refused.text
+    cancelled = client.post(predictions, json={"forecast": asked}).json()["id"]
+    assert client.post(f"/predictions/{cancelled}/cancel").json()["state"] == "cancelled"
+    (tmp_path / "plan.csv").write_text(csv_of(plan))
+    with ThreadPoolExecutor(1) as pool:
+        words_of = ("forecast", "sales", "--known", "plan.csv", "--output", "f.csv")
+        command = pool.submit(bartserve, *words_of, cwd=tmp_path, BARTSERVE_URL=str(client.base_url))
+        while not command.done():
+            run_units(settings)
+    assert command.result().returncode == 0, command.result().stderr
+    assert "in the background" in command.result().stderr
+    assert len((tmp_path / "f.csv").read_text().splitlines()) == 10
+
+    late = client.post(predictions, json={"forecast": asked}).json()["id"]
+    rows = [{"month": plan["month"][0], "shop": "s0", "promo": False, "y": 9.0}]
+    assert client.post(f"{path}/outcomes", json={"rows": rows}).status_code == 201
+    run_units(settings)
+    ended = client.get(f"/predictions/{late}").json()
+    assert (ended["state"], "ask again" in ended["error"]["detail"]) == ("failed", True)
 
 
 @only("sqlite")

@@ -1,0 +1,94 @@
+"""A `prediction` unit of a forecast: the next steps of some series, with the bits of a single answer."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from app.store import datasets, draws, models, predictions
+from app.store.column_codec import checksum
+from app.store.engine import session_scope
+from app.store.errors import StoreError
+from app.store.queue import units
+from app.store.queue.claims import Claim
+from app.store.queue.units import Directive, Progress
+from app.store.tables import BatchPrediction, Json
+from sampler import SamplerError
+from sampler.host.data import read
+from sampler.host.forecasts import Forecaster, ReadPlan, with_models
+from worker.context import Context
+from worker.errors import Stopped
+from worker.heartbeat import Watch
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """The forecaster, plan and series that the units of a prediction have in common."""
+
+    prediction_id: str
+    forecaster: Forecaster
+    plan: ReadPlan | None
+    series: list[Any]
+    types: dict[str, pa.DataType]  # of columns whose values tell them only together
+
+
+_last_loaded: list[_Ahead] = []  # a process often runs several units of a prediction in a row
+
+
+def run_forecast(context: Context, claim: Claim, watch: Watch, stored: BatchPrediction) -> None:
+    """Forecast the claimed unit's series; raises as `worker.fits.chain.run_chain`."""
+    ahead, request = _ahead(context, claim.model_id, stored), stored.request
+    asked, rows = request[predictions.FORECAST], request[predictions.UNITS][0]
+    each = rows // ahead.forecaster.horizon
+    some = ahead.series[claim.ordinal * each : (claim.ordinal + 1) * each]
+    directive = watch.beat(Progress("predicting", 0, len(some) * ahead.forecaster.horizon))
+    if directive is not Directive.CONTINUE:
+        raise Stopped(directive)
+    answer = ahead.forecaster.forecast(
+        ahead.plan,
+        request["levels"][0],
+        request["interval"],
+        some,
+        asked["at"],
+        num_threads=context.settings.worker_chain_threads or None,
+    )
+    table = pa.table(
+        {name: pa.array(values, ahead.types.get(name)) for name, values in answer.columns().items()}
+    )
+    data = predictions.encode(table)
+    watch.check()
+    with session_scope(context.engine) as session:
+        units.finish_part(session, claim, table.num_rows, {})
+        predictions.write_block(session, stored.id, claim.ordinal, table.num_rows, data)
+
+
+def _ahead(context: Context, model_id: str, stored: BatchPrediction) -> _Ahead:
+    if _last_loaded and _last_loaded[0].prediction_id == stored.id:
+        return _last_loaded[0]
+    _last_loaded.clear()  # frees the memory before the next
+    request: Json = stored.request
+    asked = request[predictions.FORECAST]
+    with session_scope(context.engine, read_only=True) as session:
+        header = models.header(session, model_id)
+        blocks = [block for (block,) in draws.read(session, model_id)]
+    if header is None:
+        raise StoreError(f"Model {model_id} has no draws.")
+    if checksum(header) != request["checksum"]:
+        raise SamplerError("Outcomes were reported after this forecast was asked for: ask again.")
+    forecaster = Forecaster.from_bytes(with_models(header, blocks))
+    history, plan = forecaster.history, None
+    names = [history.asked.time, *history.asked.series, *history.asked.known]
+    if stored.dataset_id is not None:
+        with session_scope(context.engine, read_only=True) as session:
+            table = datasets.read(session, stored.dataset_id, names)
+        plan = forecaster.read_plan(read(table), asked["series"], asked["at"])
+    elif asked["known"] is not None:
+        raise SamplerError("The dataset of the plan was deleted.")
+    chosen, _, _ = forecaster.choose(asked["series"], asked["at"])
+    ends = range(history.start, history.start + history.y.shape[1] + forecaster.horizon)
+    every = pa.table(history.columns_of(range(len(history.keys))))
+    of_series = {name: every.field(name).type for name in every.column_names}
+    of_series[history.asked.time] = pa.array([history.step.text(each) for each in ends]).type
+    series = [list(history.keys[number]) for number in chosen]
+    _last_loaded.append(_Ahead(stored.id, forecaster, plan, series, of_series))
+    return _last_loaded[0]
