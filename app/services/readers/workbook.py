@@ -29,9 +29,17 @@ SHOWN_SHEETS = 10
 ERROR = re.compile(rb'<(?:\w+:)?c\b[^>]*\bt="e"|calcext:value-type="error"')
 UNSTORED = re.compile(rb"(?:</(?:\w+:)?f>|<(?:\w+:)?f\b[^>]*/>)\s*</(?:\w+:)?c>")  # a formula without a value
 SMALL = 8 << 20  # bytes of the files of formats and names that are looked at
-ZEROS = re.compile(rb'\bformatCode="(0{2,15})(?:;[^"]*)?"')  # numbers shown with zeros before them: 01067
+CODE = re.compile(rb'\bformatCode="([^"]*)"')
 FORMAT = re.compile(rb'\bnumFmtId="(\d+)"')
-CELL = re.compile(rb'<(?:\w+:)?c r="([A-Z]{1,3})\d+"(?: s="(\d+)")?(?: t="n")?>')  # of a number
+# A cell of a number, by whichever writer: its column and style, if it names them.
+CELL = re.compile(
+    rb'<(?:\w+:)?c\b(?:(?=[^>]*\br="([A-Z]{1,3})\d))?(?:(?=[^>]*\bs="(\d+)"))?(?![^>]*\bt="(?!n"))[^>]*(?<!/)>'
+)
+BESIDE = re.compile(r'\[[^]]*]|"[^"]*"|[\\_*].')  # colours, text and blanks of a format
+# Formats in binary files: their length, then the characters; of .xls, and of .xlsb in UTF-16.
+XLS_FORMAT = re.compile(rb"\x1e\x04..(?:..)(.)\x00\x00([\x20-\x7e]+)", re.DOTALL)
+XLSB_FORMAT = re.compile(rb"\x2c...(.)\x00\x00\x00((?:[\x20-\x7e]\x00)+)", re.DOTALL)
+PARTED = -1  # digits of numbers that are shown with zeros and signs between them: 000-00-0000
 OPEN_ZEROS = re.compile(rb'number:min-integer-digits="(?:[3-9]|\d\d)"')
 Area = tuple[tuple[int, int], tuple[int, int]]  # the first and the last cell, as row and column
 
@@ -102,8 +110,9 @@ def read_workbook(
             and each.visible == calamine.SheetVisibleEnum.Visible
         ]
         sheet = _chosen(book, shown, options, limits)
-        if codes := _codes(file, limits, formats, sheet):
-            sheet = replace(sheet, codes=codes)
+        codes, of_codes = _codes(file, limits, formats, sheet)
+        sheet = replace(sheet, codes=codes)
+        warnings += of_codes
         sample = list(islice(sheet.rows(), LOOKED_AT))
         first, levels = _header(sheet, sample, options)
         texts = [["" if cell == "" else as_text(cell).strip() for cell in row] for row in sample]
@@ -139,12 +148,14 @@ def _doubts(file: BinaryIO, limits: ReaderLimits) -> tuple[list[str], dict[str, 
     Raises TooLargeError for a forged archive.
     """
     errors = unstored = 0
-    has_zeros = False
+    is_archive = has_zeros = False
     formats = dict.fromkeys(("xl/styles.xml", "xl/workbook.xml", "xl/_rels/workbook.xml.rels"), b"")
     for name, block in contents_of(file, limits.bytes):
+        is_archive = True
         if name in formats and len(formats[name]) < SMALL:
             formats[name] += block
         has_zeros = has_zeros or (name == "content.xml" and OPEN_ZEROS.search(block) is not None)
+        has_zeros = has_zeros or (name == "xl/styles.bin" and _has_codes(XLSB_FORMAT, block))
         if name.startswith("xl/worksheets/") or name == "content.xml":
             errors += len(ERROR.findall(block))
             unstored += len(UNSTORED.findall(block))
@@ -155,25 +166,47 @@ def _doubts(file: BinaryIO, limits: ReaderLimits) -> tuple[list[str], dict[str, 
     if unstored:
         message = f"{counted(unstored, 'formula')} of the workbook without a stored value: read as missing"
         warnings.append(f"{message}; open it in a spreadsheet and save it, and they have one")
-    if has_zeros:
+    if has_zeros or (not is_archive and _has_codes(XLS_FORMAT, file.read(limits.bytes))):
         warnings.append(
             "The workbook has a format that shows zeros before numbers, such as 01067. They are read without "
             "zeros: if they are codes, save the workbook as .xlsx, or make the cells text"
         )
+    file.seek(0)
     return warnings, formats
 
 
-def _codes(file: BinaryIO, limits: ReaderLimits, formats: dict[str, bytes], sheet: _Sheet) -> dict[int, int]:
-    """Return the digits of columns most of whose numbers are shown with zeros before them, by position."""
+def _shown_digits(code: str) -> int:
+    """Return to how many digits a format fills numbers up with zeros, PARTED with signs between, else 0."""
+    bare = BESIDE.sub("", code).partition(";")[0]  # of numbers that aren't negative
+    if bare.count("0") < 2 or bare.strip("0 -/():+"):
+        return 0
+    plain = code.partition(";")[0]
+    return len(plain) if plain == "0" * len(plain) else PARTED
+
+
+def _has_codes(pattern: re.Pattern[bytes], block: bytes) -> bool:
+    """Return whether a binary file of formats has one that fills numbers up with zeros."""
+    found = ((length[0], text.replace(b"\0", b"")) for length, text in pattern.findall(block))
+    return any(_shown_digits(text[:length].decode()) for length, text in found)
+
+
+def _codes(
+    file: BinaryIO, limits: ReaderLimits, formats: dict[str, bytes], sheet: _Sheet
+) -> tuple[dict[int, int], list[str]]:
+    """Return the digits of columns most of whose numbers are shown with zeros before them, by position.
+
+    With warnings of columns that are shown so in part, or with signs between the digits.
+    """
     styles, names, files = formats.values()
     own = {
-        (FORMAT.search(each) or [b""] * 2)[1]: len(found[1])
+        number[1]: shown_as
         for each in re.findall(rb"<(?:\w+:)?numFmt\b[^>]*>", styles)
-        if (found := ZEROS.search(each))
+        if (number := FORMAT.search(each)) and (code := CODE.search(each))
+        if (shown_as := _shown_digits(unescape(code[1].decode(errors="replace"))))
     }
     cells = re.search(rb"<(?:\w+:)?cellXfs\b.*?</(?:\w+:)?cellXfs>", styles, re.DOTALL)
     if not own or cells is None:
-        return {}
+        return {}, []
     ids = (FORMAT.search(each) for each in re.findall(rb"<(?:\w+:)?xf\b[^>]*>", cells[0]))
     digits = {b"%d" % at: own[found[1]] for at, found in enumerate(ids) if found and found[1] in own}
     path = _file_of(sheet.name, names, files)
@@ -183,12 +216,24 @@ def _codes(file: BinaryIO, limits: ReaderLimits, formats: dict[str, bytes], shee
         if name == path:
             text = rest + block
             for found in CELL.finditer(text):
-                shown.setdefault(found[1], Counter())[digits.get(found[2], 0)] += 1
+                shown.setdefault(found[1] or b"", Counter())[digits.get(found[2], 0)] += 1
             rest = text[text.rfind(b"<") :]
     left = 0 if sheet.cells.start is None else sheet.cells.start[1]
-    places = {_position(column) - left: counts for column, counts in shown.items()}
-    most = {at: counts.most_common(1)[0][0] for at, counts in places.items() if 0 <= at < sheet.width}
-    return {at: digits for at, digits in most.items() if digits}
+    codes, warnings = {}, []
+    for letters, counts in shown.items():
+        most = counts.most_common(1)[0][0]
+        if not {*counts} - {0}:
+            continue
+        if letters and most > 0 and 0 <= (at := _position(letters) - left) < sheet.width:
+            codes[at] = most
+        if len(counts) > 1 or most == PARTED or not letters:
+            how = "so, as codes" if letters and most > 0 else "without them"
+            of_all = f"{counted(counts.total() - counts[0], 'number')} of {counts.total()}"
+            warnings.append(
+                f"column {letters.decode() or '(without a name)'} of the sheet shows {of_all} with zeros "
+                f"before them, or signs between: all are read {how}. If that is wrong, make the cells text"
+            )
+    return codes, warnings
 
 
 def _position(letters: bytes) -> int:

@@ -39,7 +39,7 @@ def test_amounts_are_numbers(cells, numbers, unit):
     values, note, found, faults = read(cells)
 
     assert (values, found, faults) == (numbers, unit, [])
-    assert note.startswith(f"{cells[0]!r} is read as {numbers[0]:.15g}")
+    assert note.startswith(f"{cells[0]!r} is read as the number {numbers[0]:.15g}")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_uncertain_amounts_are_read_on_request(cells, why, number, unit):
     assert why in note
     assert "the kind number (?kind=x:number)" in note
     assert (read_values[0], asked_unit, faults) == (number, unit, [])
-    assert how.startswith(f"{cells[0]!r} is read as {number:g}")
+    assert how.startswith(f"{cells[0]!r} is read as the number {number:g}")
 
 
 @pytest.mark.parametrize(

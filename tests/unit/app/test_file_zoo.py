@@ -1,13 +1,15 @@
 """The zoo of files: none is read wrongly in silence."""
 
 import io
+import re
+import zipfile
 
 import pytest
 
 from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.table import open_table
 from tests.support.file_zoo import KINDS, LOOKS, NAMES, VALUES
-from tests.support.workbooks import ods, xlsx
+from tests.support.workbooks import ods, xls, xlsb, xlsx
 
 
 @pytest.mark.parametrize("look", LOOKS)
@@ -26,13 +28,19 @@ def test_a_table_is_the_same_in_every_file(kind, look):
 
 # The cells of a column, the kind that it is then given, and its first value; and what is said without one.
 FORMS = {
-    "12 kg": ("7 kg", None, 12.0, "is read as 12 kg"),
+    "12 kg": ("7 kg", None, 12.0, "is read as the number 12 in kg"),
     "5 ft 7": ("6 ft 1", None, "5 ft 7", "two numbers, like feet and inches"),
     "5 lb 3 oz": ("6 lb 1 oz", None, "5 lb 3 oz", "two numbers"),
-    "1.2k": ("3M", None, 1200.0, "is read as 1200"),
+    "1.2k": ("3M", None, 1200.0, "is read as the number 1200"),
+    "$1.2k": ("$900", None, 1200.0, "is read as the number 1200 in $"),
+    "1.2 Mio. €": ("7 Mio. €", None, 1.2e6, "is read as the number 1200000 in EUR"),
+    "$1.2": ("1.3k", None, "$1.2", "write all in one"),
+    "$1.2kg": ("$3kg", None, "$1.2kg", "write the number with one unit"),
+    "45 m2": ("7 m2", None, 45.0, "is read as the number 45 in m²"),
+    "45 ft^2": ("7 sq ft", None, "45 ft^2", "write all in one"),
     "2.2k": ("3k", "number", 2200.0, "may be 2.2e3"),
     "8 kg": ("700 g", None, "8 kg", "write all in one"),
-    "3 years": ("1 year", None, 3.0, "is read as 3 years"),
+    "3 years": ("1 year", None, 3.0, "is read as the number 3 in years"),
     "2024-W05": ("2024-W06", "date", "2024-01-29 00:00:00", "a week, as its Monday"),
     "2024 Q2": ("2024 Q3", "date", "2024-04-01 00:00:00", "a quarter, as its first day"),
     "202402": ("202403", "date", "2024-02-01 00:00:00", "a month as yyyymm"),
@@ -90,14 +98,75 @@ def test_a_title_with_separators_is_no_header(above, line):
     assert f"the header is line {line}" in said or (line == 1 and "the next row has words alone too" in said)
 
 
-def test_numbers_shown_with_zeros_before_them_are_codes():
-    """A workbook's format of five digits makes codes; of other formats of workbooks the loss is said."""
-    rows = [["Report"], [], ["zip", "y"], *([1067 + row, row] for row in range(5))]
-    with open_table(io.BytesIO(xlsx({"Data": rows}, zeros={0: 5})), Options(), ReaderLimits()) as table:
-        (column, other) = sorted(table.columns())
-    assert column.values[:2].to_pylist() == ["01067", "01068"]
-    assert other.values[:2].to_pylist() == [0.0, 1.0]
-    assert "begins with 0" in column.note
-    styled = ods({"Data": rows}, "<number:number number:min-integer-digits='5'/>".replace("'", '"'))
-    with open_table(io.BytesIO(styled), Options(), ReaderLimits()) as table:
-        assert "shows zeros before numbers" in " ".join(table.warnings)
+ZIPS = [["Report"], [], ["zip", "y"], *([1067 + row, row] for row in range(5))]
+
+
+def read(content):
+    """Return the columns by name, with their notes, and the warnings."""
+    with open_table(io.BytesIO(content), Options(), ReaderLimits()) as table:
+        return {each.name: (each.values.to_pylist(), each.note) for each in table.columns()}, table.warnings
+
+
+def rewritten(content, *changes):
+    """Change the first sheet of a workbook as other writers would."""
+    source, sink = zipfile.ZipFile(io.BytesIO(content)), io.BytesIO()
+    with zipfile.ZipFile(sink, "w") as archive:
+        for name in source.namelist():
+            text = source.read(name)
+            for pattern, other in changes if name == "xl/worksheets/sheet1.xml" else ():
+                text = re.sub(pattern, other, text)
+            archive.writestr(name, text)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        (rb' r="(\w+)" s="(\d+)"', rb' s="\2" r="\1"'),
+        (rb' r="(\w+)" s="(\d+)"', rb' r="\1" s="\2" t="n" cm="1"'),
+        (rb"<(/?)(c|v|row|sheetData)\b", rb"<\1\2"),
+    ],
+)
+def test_numbers_shown_with_zeros_before_them_are_codes(change):
+    """A workbook's format of five digits makes codes, whoever wrote the file."""
+    columns, warnings = read(rewritten(xlsx({"Data": ZIPS}, zeros={0: "00000;-0"}), change))
+
+    values, note = columns["zip"]
+    assert values[:2] == ["01067", "01068"]
+    assert columns["y"][0][:2] == [0.0, 1.0]
+    assert "begins with 0" in note
+    assert not [each for each in warnings if "zeros" in each]
+
+
+SHOWN = "shows zeros before numbers"
+OTHERS = {  # workbooks whose codes are read as numbers, or in doubt, and what is said of them
+    "ods": (ods({"Data": ZIPS}, '<number:number number:min-integer-digits="5"/>'), SHOWN),
+    "xls": (xls(), SHOWN),
+    "xlsb": (xlsb([["zip", "y"], *ZIPS[3:]], "00000"), SHOWN),
+    "parted": (xlsx({"Data": ZIPS}, zeros={0: "000-00-0000"}), "column A of the sheet shows 5 numbers of 5"),
+    "quoted": (xlsx({"Data": ZIPS}, zeros={0: '"D-"00000'}), "column A of the sheet shows 5 numbers of 5"),
+    "in part": (
+        rewritten(xlsx({"Data": ZIPS}, zeros={0: "00000"}), (rb'r="A([456])" s="\d+"', rb'r="A\1"')),
+        "column A of the sheet shows 2 numbers of 5",
+    ),
+    "unplaced": (
+        rewritten(xlsx({"Data": ZIPS}, zeros={0: "00000"}), (rb' r="[A-Z]+\d+"', b"")),
+        "column (without a name) of the sheet shows 5 numbers of 10",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_codes_that_are_read_as_numbers_are_said(kind):
+    """A loss of zeros that a workbook shows is said; formats without them raise no word."""
+    content, said = OTHERS[kind]
+    columns, warnings = read(content)
+
+    assert columns["zip"][0][:2] == [1067.0, 1068.0]
+    assert said in " ".join(warnings)
+    for plain in (
+        xlsb([["zip", "y"], *ZIPS[3:]], "0.00"),
+        xlsx({"Data": ZIPS}, zeros={0: "0.00", 1: "#,##0.00 [$€-407]"}),
+    ):
+        _, warnings = read(plain)
+        assert not [each for each in warnings if "zeros" in each]

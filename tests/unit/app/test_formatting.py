@@ -77,7 +77,7 @@ def test_fields_show_the_defaults_of_the_sampler():
 def test_grave_warnings_come_first():
     """A folded list begins with what makes predictions doubtful, and ends with how a file was read."""
     read, plain, grave = (
-        "x: '1 €' is read as 1 EUR",
+        "x: '1 €' is read as the number 1 in EUR",
         "x: missing in 2 rows",
         "z: levels never seen in training: q",
     )

@@ -6,6 +6,7 @@ other unit, or cells without one, are read on request: until then the column is 
 """
 
 import functools
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -21,15 +22,18 @@ SYMBOLS |= {"US$": "USD", "Fr.": "CHF", "SFr.": "CHF", "zł": "PLN", "Kč": "CZK
 SYMBOLS |= {one: many for many in _TIMES for one in (many[:-1], many.capitalize())}
 SYMBOLS |= {"yr": "years", "yrs": "years", "hrs": "hours", "mins": "minutes"}
 SYMBOLS |= {"Rs.": "INR", "Euro": "EUR", "euro": "EUR", "kr.": "kr", "percent": "%", "pct": "%"}
+SYMBOLS |= {"sq m": "sqm", "sq ft": "sqft", "sq. m": "sqm", "sq. ft": "sqft", "sq. ft.": "sqft"}
 # Shown as they are: a sign of several currencies names none.
 _CURRENCIES = (
     "EUR USD GBP JPY CNY CHF SEK NOK DKK ISK PLN CZK HUF RON BGN TRY RUB UAH INR PKR AUD CAD NZD HKD SGD TWD "
     "KRW THB MYR IDR PHP VND BRL MXN ARS CLP UYU ZAR NGN KES EGP ILS AED SAR KZT GEL RSD"
 )
-UNITS = frozenset({"%", "‰", "$", "¥", "kr", *_CURRENCIES.split()})
+MONEY = frozenset({"$", "¥", "kr", *_CURRENCIES.split()})
+UNITS = MONEY | {"%", "‰"}
 # Such as no code has: of "5 m" or "3 K" it is not plain what they are.
-_MEASURES = "kg mg lb lbs oz cm mm km ft yd mi ml cl kW kWh MWh GB MB km/h mph sqm sqft m² ft² °C °F"
-MEASURES = UNITS | {*_MEASURES.split(), *_TIMES}
+_MEASURES = "kg mg lb lbs oz cm mm km ft yd mi ml cl kW kWh MWh GB MB km/h mph sqm sqft °C °F"
+_SQUARES = "km² m² cm² mm² ft² yd² mi² in² m³ cm³ mm³ ft³ yd³ in³"
+MEASURES = UNITS | {*_MEASURES.split(), *_SQUARES.split(), *_TIMES}
 KNOWN = MEASURES | {"g", "m", "t", "l", "L", "in", "h", "min", "s", "K"}
 SCALES = {"k": "e3", "K": "e3", "M": "e6", "Mio": "e6", "bn": "e9", "Mrd": "e9"}
 _LARGE, _SMALL = "ft|feet|'|\u2032|lbs?|st|h|hrs?|min|m", "in|\"|\u2033|''|oz|lbs?|m|min|s"
@@ -42,10 +46,18 @@ _LONGEST = 12  # characters of a unit
 _APOSTROPHE = "\u2019"
 _BLANK = "[ \u00a0\u2009\u202f]"
 _UNIT = rf"[^\d\s.,'(){_SIGNS}:/][^\d(){_SIGNS}:]*?"
+_POWERS = {power: rf"^((?:[kcm]?m|ft|yd|mi|in))\^?{power}$" for power in "23"}  # m2 and m^2 for m²
+_POWER = r"(?:[kcm]?m|ft|yd|mi|in)\^?[23]"
+OF_POWER = rf"{_POWER}$"
+_MONEY = "|".join(sorted(map(re.escape, MONEY | {each for each, name in SYMBOLS.items() if name in MONEY})))
+_SCALE = "|".join(SCALES)
+# Thousands and millions of money: $1.2k, 3.5 Mio. €
+_OF_MONEY = rf"^(?:(?P<money>{_MONEY}) (?P<scale>{_SCALE})|(?P<scale_2>{_SCALE})\.? ?(?P<money_2>{_MONEY}))$"
+_SIGNED = "[$¥%‰€£₹₺₽₴₩₪]"  # of money or per cent, as no code has
 _DIGITS = rf"[.,]?\d(?:[\d.,'{_APOSTROPHE}]|{_BLANK}\d)*(?:[eE][+-]?\d{{1,3}})?"
 _PATTERN = (
     rf"^(?P<open>\(?){_BLANK}*(?P<sign>{_SIGN}?){_BLANK}*(?P<before>(?:{_UNIT})?){_BLANK}*(?P<inner>{_SIGN}?)"
-    rf"{_BLANK}*(?P<digits>{_DIGITS}){_BLANK}*(?P<after>(?:{_UNIT})?)(?P<close>\)?)$"
+    rf"{_BLANK}*(?P<digits>{_DIGITS}){_BLANK}*(?P<after>(?:{_POWER}|{_UNIT})?)(?P<close>\)?)$"
 )
 TIME = (
     r"^(?P<hour>\d{1,3}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d(?:\.\d{1,9})?))?"
@@ -88,10 +100,7 @@ class Amounts:
         are_scales = "k" in found or ("K" not in found if known else len(found) > 1)
         if not {""} < found | {""} <= {"", *SCALES} or not are_scales:
             return self
-        powers = self.units
-        for sign, power in SCALES.items():
-            powers = pc.if_else(pc.equal(powers, sign), power, powers)
-        numbers = pc.binary_join_element_wise(self.numbers, powers, "")
+        numbers = pc.binary_join_element_wise(self.numbers, _powers(self.units), "")
         units = pc.if_else(pc.is_valid(self.units), "", self.units)
         return replace(self, numbers=numbers, units=units, is_plain="k" in found and len(found) > 1)
 
@@ -103,10 +112,11 @@ class Amounts:
         field = {name: pc.struct_field(parts, name) for name in names}
         has = {name: pc.not_equal(field[name], "") for name in names}
         signed = pc.or_(has["sign"], has["inner"])
-        units = pc.binary_join_element_wise(field["before"], field["after"], "")
-        units = _named(pc.utf8_trim_whitespace(units))
-        twice = [("sign", "inner"), ("before", "after")]
-        odd = [pc.and_(has[a], has[b]) for a, b in twice]
+        units, powers = _split_scales(pc.binary_join_element_wise(field["before"], field["after"], " "))
+        odd = [
+            pc.and_(has["sign"], has["inner"]),
+            pc.and_(pc.and_(has["before"], has["after"]), pc.equal(powers, "")),
+        ]
         odd += [pc.and_(has["open"], signed), pc.xor(has["open"], has["close"])]
         odd.append(pc.greater(pc.utf8_length(units), _LONGEST))
         fits = pc.invert(functools.reduce(pc.or_, odd))
@@ -119,7 +129,9 @@ class Amounts:
         negative = pc.and_(pc.equal(minus, "-"), pc.or_(has["open"], unusual))
         return cls(
             text=text,
-            numbers=pc.if_else(fits, pc.binary_join_element_wise(minus, field["digits"], ""), nothing),
+            numbers=pc.if_else(
+                fits, pc.binary_join_element_wise(minus, field["digits"], powers, ""), nothing
+            ),
             units=pc.if_else(fits, units, nothing),
             special=pc.fill_null(pc.and_(fits, pc.or_(negative, pc.not_equal(units, ""))), fill_value=False),
         )
@@ -167,13 +179,17 @@ class Amounts:
         """Describe how the first special cell is read, given the values of all."""
         row = pc.index(self.special, value=True).as_py()
         unit, value = self.units[row].as_py(), values[row].as_py()
-        return f"{quote_cell(self.text[row].as_py())} is read as {as_text(value)}{unit and ' ' + unit}"
+        in_unit = f" in {unit}" if unit else ""
+        return f"{quote_cell(self.text[row].as_py())} is read as the number {as_text(value)}{in_unit}"
 
     def doubt(self, name: str) -> str:
         """Say why cells that all have this form are not read, and how they would be; empty if clear."""
         ask = f"give it the kind number (?kind={name}:number)"
         if self.numbers.null_count > self.text.null_count:
-            return ""
+            signed = self.text.filter(pc.match_substring_regex(self.text, _SIGNED))
+            if not len(signed):  # as codes have letters
+                return ""
+            return f"{quote_cell(signed[0].as_py())} isn't read as a number: write the number with one unit"
         cell, number = self.text.drop_null()[0].as_py(), self.numbers.drop_null()[0].as_py()
         units = [unit for unit, _ in self.counts.most_common() if unit]
         if not units:
@@ -181,7 +197,9 @@ class Amounts:
             return f"{quote_cell(cell)} may be {number}: {ask} if it is" if is_doubtful else ""
         if len(units) > 1:
             return (
-                f"its values are in {' and '.join(units[:3])}: write all in one" if {*units} <= KNOWN else ""
+                f"its values are in {' and '.join(units[:3])}: write all in one"
+                if {*units} <= KNOWN | {*SCALES}
+                else ""
             )
         unit = units[0]
         if self.counts[""]:
@@ -194,7 +212,32 @@ def _named(units: pa.ChunkedArray) -> pa.ChunkedArray:
     """Replace signs and words by the names of units."""
     for sign, name in SYMBOLS.items():
         units = pc.if_else(pc.equal(units, sign), name, units)
+    for power, pattern in _POWERS.items():
+        units = pc.replace_substring_regex(units, pattern, rf"\1{'²³'[power == '3']}")
     return units
+
+
+def _powers(scales: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Replace words for thousands and millions by exponents."""
+    for word, power in SCALES.items():
+        scales = pc.if_else(pc.equal(scales, word), power, scales)
+    return scales
+
+
+def _split_scales(units: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """Return names of units, and the exponents of thousands and millions of money, empty elsewhere."""
+    units = pc.utf8_trim_whitespace(units)
+    parts = pa.chunked_array([pc.extract_regex(chunk, _OF_MONEY) for chunk in units.chunks])
+    money, scale = (
+        pc.fill_null(
+            pc.binary_join_element_wise(
+                pc.struct_field(parts, name), pc.struct_field(parts, f"{name}_2"), ""
+            ),
+            "",
+        )
+        for name in ("money", "scale")
+    )
+    return _named(pc.if_else(pc.equal(scale, ""), units, money)), _powers(scale)
 
 
 def look_like(text: pa.ChunkedArray) -> pa.ChunkedArray:

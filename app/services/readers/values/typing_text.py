@@ -226,7 +226,8 @@ class Typing:
             note = f"{cell!r} is read with a thousands separator: other columns have a decimal {style}"
         elif self.decimal is None:
             self.guessed = True
-            note = f"{first_match(text, '.')!r} is read with a decimal point: if points separate thousands, "
+            cell = first_match(text, ".").partition("e")[0]  # thousands of money are written as e3 here
+            note = f"{cell!r} is read with a decimal point: if points separate thousands, "
             note += "pass ?decimal=comma"
         return numbers.to_numbers(text, style), note
 
@@ -377,7 +378,7 @@ def doubt(name: str, text: pa.ChunkedArray) -> str:
             f"{cell} looks like a time of day: give it the kind number (?kind={name}:number) to read hours, "
             "10:30 as 10.5"
         )
-    if all_match(text, amounts.TWO_NUMBERS):
+    if all_match(text, amounts.TWO_NUMBERS) and not all_match(text, amounts.OF_POWER):  # 45 m2 has one
         cell = quote_cell(text.drop_null()[0].as_py())
         return f"{cell} has two numbers, like feet and inches: write one in one unit, such as 67 for 5 ft 7"
     return Amounts.of(text).scaled().doubt(name) if amounts.are_amounts(text) else ""
