@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,9 @@ import pytest
 
 from app.services.fits import creation
 from app.services.fits.requests import FitRequest
-from app.store import datasets, draws, models
+from app.services.predictions import stored as background
+from app.services.predictions.predict_rows import Predictor
+from app.store import datasets, draws, models, predictions
 from app.store.engine import session_scope
 from app.store.queue import restarts
 from sampler import Forecaster, fit
@@ -43,6 +46,22 @@ def stored(service, model_id: str) -> bytes:
         return with_models(models.header(session, model_id), blocks)
 
 
+def forecast_in_the_background(service, model_id: str, own: Forecaster) -> tuple[str, dict]:
+    """Ask for each series in a unit of its own; return the prediction's id, and the plan."""
+    plan = own.plan_template() | {"promo": [step % 4 == 1 for step in range(8)]}
+    times = pa.array(plan["month"]).cast(pa.timestamp("us"))
+    table = pa.table(plan | {"month": times})
+    with session_scope(service.engine) as session:
+        names = [{"name": name} for name in table.column_names]
+        dataset = datasets.save(
+            session, datasets.encode(table), owner=OWNER, name="plan", columns=names, warnings=[]
+        )
+    body = background.BatchBody.model_validate({"forecast": {"known": dataset.id}})
+    planned = background.plan(Predictor(service.engine, 1 << 28, 100), OWNER, model_id, body)
+    with session_scope(service.engine) as session:
+        return background.accept(session, OWNER, replace(planned, unit_rows=4)).id, plan
+
+
 @pytest.mark.slow
 def test_a_killed_worker_costs_a_forecaster_time_only(service):
     """After SIGKILL, and after a cancel and retry, the members and rehearsals are the library's."""
@@ -65,3 +84,21 @@ def test_a_killed_worker_costs_a_forecaster_time_only(service):
     own = fit(columns, y, **ASKED, **SHORT, target_name="sales", progress=False)
     assert stored(service, model_id) == own.to_bytes()
     assert Forecaster.from_bytes(stored(service, model_id)).members == own.members
+
+    prediction_id, plan = forecast_in_the_background(service, model_id, own)
+
+    def done() -> int:
+        with session_scope(service.engine, read_only=True) as session:
+            return predictions.num_blocks(session, prediction_id)
+
+    service.eventually(done)
+    os.killpg(service.workers[-1].pid, signal.SIGKILL)
+    service.workers[-1].wait()
+    service.start_worker()
+    service.eventually(lambda: done() == 2)
+    with session_scope(service.engine, read_only=True) as session:
+        blocks = [predictions.read_block(session, prediction_id, seq) for seq in range(2)]
+    lines = pa.concat_tables(blocks).to_pydict()
+    expected = own.forecast(plan).columns()
+    assert lines["shop"] == expected["shop"]
+    assert lines["upper"] == expected["upper"].tolist()
