@@ -52,9 +52,8 @@ def run_forecast(context: Context, claim: Claim, watch: Watch, stored: BatchPred
         asked["at"],
         num_threads=context.settings.worker_chain_threads or None,
     )
-    table = pa.table(
-        {name: pa.array(values, ahead.types.get(name)) for name, values in answer.columns().items()}
-    )
+    columns, types = answer.columns().items(), ahead.types
+    table = pa.table({name: pa.array(each, types.get(name), from_pandas=True) for name, each in columns})
     data = predictions.encode(table)
     watch.check()
     with session_scope(context.engine) as session:

@@ -56,12 +56,12 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
     assert claim.prediction_id is not None
     with session_scope(context.engine, read_only=True) as session:
         stored = session.get(BatchPrediction, claim.prediction_id)
-        if stored is None or stored.dataset_id is None:
-            raise LeaseLostError(f"Prediction {claim.prediction_id} was deleted.")
-        request = stored.request
-    if predictions.FORECAST in request:
+    if stored is not None and predictions.FORECAST in stored.request:
         run_forecast(context, claim, watch, stored)
         return
+    if stored is None or stored.dataset_id is None:
+        raise LeaseLostError(f"Prediction {claim.prediction_id} was deleted.")
+    request = stored.request
     with session_scope(context.engine, read_only=True) as session:
         posterior = _posterior(context, claim.model_id, request["draws"])
         if posterior.several is not None and request.get("outcome"):

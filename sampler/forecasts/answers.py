@@ -21,6 +21,7 @@ from sampler.forecasts.calibration import (
 )
 from sampler.forecasts.history import History
 from sampler.posterior.results.answer import Answer
+from sampler.posterior.results.columns import without_infinity
 
 CALIBRATED, PREDICTIVE = "calibrated", "predictive"
 TENTHS = np.arange(1, 10) / 10
@@ -97,7 +98,7 @@ class Forecast(Answer):
     claim_of: Mapping[str, Any]
 
     def columns(self) -> dict[str, Any]:
-        """Arrange it by name: columns of series, time, step, median, lower, upper, flags."""
+        """Arrange it by name: columns of series, time, step, median, lower, upper, flags; NaN for no end."""
         count, horizon = self.median.shape
         named = {
             name: [each for each in values for _ in range(horizon)] for name, values in self.series.items()
@@ -106,8 +107,8 @@ class Forecast(Answer):
             self.time_name: [each for times in self.time for each in times],
             "step": np.tile(np.arange(1, horizon + 1), count),
             "median": self.median.reshape(-1),
-            "lower": self.lower.reshape(-1),
-            "upper": self.upper.reshape(-1),
+            "lower": without_infinity(self.lower.reshape(-1)),
+            "upper": without_infinity(self.upper.reshape(-1)),
             "flags": [", ".join(each) for each in self.flags for _ in range(horizon)],
         }
 

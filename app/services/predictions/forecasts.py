@@ -206,7 +206,8 @@ class ForecastAnswer:
     def table(self) -> pa.Table:
         """Return the totals that were asked for as one table, or else the steps."""
         if not self.totals:
-            return pa.table(self.forecast.columns())
+            columns = self.forecast.columns().items()
+            return pa.table({name: pa.array(values, from_pandas=True) for name, values in columns})
         parts = [
             pa.table(
                 dict(
@@ -292,6 +293,9 @@ def _check_planned(forecaster: Forecaster, model_id: str, known: Any) -> None:
             f"their series and times, as GET /models/{model_id}/forecast/template has them"
         )
         raise InvalidRequestError(errors=[Fault("known", None, message, "unavailable")])
+    if known is not None and not names:
+        message = "no column is known ahead, so there is no plan: fit with known, or leave it out"
+        raise InvalidRequestError(errors=[Fault("known", None, message, "not_applicable")])
 
 
 @dataclass(frozen=True)

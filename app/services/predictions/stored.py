@@ -100,7 +100,9 @@ class BatchView:
 
     id: str
     model_id: str
-    dataset_id: Annotated[str | None, Field(description="Null if it has been deleted.")]
+    dataset_id: Annotated[
+        str | None, Field(description="Null if it has been deleted, and of a forecast without a plan.")
+    ]
     state: State
     level: list[float]
     interval: IntervalKind

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,8 @@ def test_a_forecast_is_of_the_next_steps(forecaster, plan):
     assert "No guarantee" in answer.claim
     assert forecaster.members[0] == "last, identity"
     assert len(forecaster.members) == 6
+    endless = replace(answer, lower=np.full((3, 4), -np.inf))
+    assert endless.to_pandas()["lower"].isna().all()
 
 
 @pytest.mark.parametrize("level", [0.7, 0.99])

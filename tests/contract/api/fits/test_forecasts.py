@@ -389,6 +389,15 @@ def test_many_series_are_forecast_in_the_background(client, settings, monkeypatc
     assert "in the background" in command.result().stderr
     assert len((tmp_path / "f.csv").read_text().splitlines()) == 10
 
+    alone = fit({"month": table["month"][:40]}, y[:40], time="month", horizon=3, difference="last", **SHORT)
+    other = client.post("/models", content=alone.to_bytes(), headers=sent).headers["location"]
+    lone = client.post(f"{other}/predictions", json={"forecast": {}}).json()
+    run_units(settings)
+    columns = client.get(f"/predictions/{lone['id']}/result").json()["columns"]
+    assert (lone["dataset_id"], columns["median"]) == (None, alone.forecast().median[0].tolist())
+    refused = client.post(f"{other}/predictions", json={"forecast": {"known": plan_id}})
+    assert (refused.status_code, "leave it out" in refused.json()["detail"]) == (422, True)
+
     late = client.post(predictions, json={"forecast": asked}).json()["id"]
     rows = [{"month": plan["month"][0], "shop": "s0", "promo": False, "y": 9.0}]
     assert client.post(f"{path}/outcomes", json={"rows": rows}).status_code == 201
