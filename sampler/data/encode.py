@@ -187,12 +187,19 @@ def train_column(
     return Column(raw.name, kind, (), len(values) - len(present), low, high, read_text, zoned), values
 
 
-def encoded_again(coded: Coded, table: Table, schema: Schema, grid: Grid, outcomes: LevelOutcomes) -> Coded:
-    """Encode training rows as the fit had them: encoded text by the means of the other folds."""
+def encoded_again(
+    coded: Coded,
+    table: Table,
+    schema: Schema,
+    grid: Grid,
+    outcomes: LevelOutcomes,
+    own: slice | NDArray[np.int64] = slice(None),
+) -> Coded:
+    """Encode training rows, or their `own` part, as the fit had them: encoded text by the other folds."""
     for position, values in cross_fitted_columns(table, schema, outcomes).items():
-        coded.codes[position] = grid.encode(position, values)
+        coded.codes[position] = grid.encode(position, values[own])
         if coded.values is not None:
-            coded.values[position] = values
+            coded.values[position] = values[own]
     return coded
 
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from sampler.array_types import Floats
-from sampler.data.rows import Rows
+from sampler.array_types import Floats, Longs
+from sampler.data.encode import encoded_again
+from sampler.data.level_means import LevelOutcomes
+from sampler.data.rows import Rows, read_roles
 from sampler.data.scalars import counted
 from sampler.data.target import finite_numbers
 from sampler.families import FAMILIES
@@ -93,7 +95,7 @@ def recalibrate(
     reason, by = why_not(law, len(held.y), declared=declared, several=several), law.recalibration
     if reason is None and by is None:
         known = finite_numbers(training.outcome)
-        some = LabelledRows.of(law, training.take(spaced(training.num_rows, MOST_TRAINING)))
+        some = _of_the_fit(law, training, known, spaced(training.num_rows, MOST_TRAINING))
         by = recalibration_of(law, held, some, (float(known.min()), float(known.max())), before)
         reason = "the held-out outcomes are too far from it"
     if by is None:
@@ -104,6 +106,14 @@ def recalibrate(
     return Recalibrating(
         by, f"The law of outcomes is recalibrated by {counted(by.rows, 'held-out row')}{rest}.{width}{shift}"
     )
+
+
+def _of_the_fit(law: Law, training: Rows, y: Floats, own: Longs) -> LabelledRows:
+    """Encode some training rows as the fit had them: means of levels must not know their outcomes."""
+    some, header = LabelledRows.of(law, training.take(own)), law.draws.header
+    outcomes = LevelOutcomes.of(y, read_roles(training.roles, len(y)))
+    encoded_again(some.coded, training.table, header.schema, header.grid, outcomes, own)
+    return some
 
 
 def recalibration_of(

@@ -1,12 +1,40 @@
 """Text of many levels over HTTP: encoded by means of the outcome, and spoken of by its levels."""
 
 import numpy as np
+import pytest
 
+from sampler.data.level_means import LevelOutcomes
 from tests.support.api_calls import of_file, post_csv
 from tests.support.databases import only
-from tests.support.models.fitted_models import SMALL, run_units
+from tests.support.models.fitted_models import SMALL, fitted, run_units
 
 pytestmark = only("sqlite")
+
+
+@pytest.mark.slow
+def test_no_fit_sees_outcomes_of_rows_that_judge_it(client, settings, monkeypatch):
+    """Held-out rows, and folds of studies: means of levels are those of the rows of each fit alone."""
+    seen, of = [], LevelOutcomes.of
+    monkeypatch.setattr(LevelOutcomes, "of", lambda y, by_role: seen.append({*y}) or of(y, by_role))
+    y = np.random.default_rng(3).normal(size=500)
+    text = "\n".join(["x,place,y", *(f"{k % 7},p{k % 60},{each}" for k, each in enumerate(y))])
+    model = fitted(client, settings, text=text, target="y", holdout=0.2, calibrate="holdout")
+    assert model["settings"]["columns"]["place"] == "encoded"
+    held = client.get(f"/models/{model['id']}/holdout").json()
+    assert {len(each) for each in seen} == {400}, held
+    training = set.union(*seen)
+    assert len(training) == 400
+    candidates = [{"noise": "constant"}, {"noise": "forest"}]
+    for study in ({"kind": "calibration"}, {"kind": "tuning", "folds": 4, "candidates": candidates}):
+        seen.clear()
+        answer = client.post(f"/models/{model['id']}/studies", json=study)
+        assert answer.status_code == 202, answer.text
+        run_units(settings)
+        assert client.get(answer.headers["location"]).json()["state"] == "succeeded"
+        folds = {frozenset(each) for each in seen}
+        assert {len(each) for each in folds} == {400 - 400 // study.get("folds", 5)}
+        assert len(folds) == study.get("folds", 5)
+        assert set.union(*map(set, folds)) == training
 
 
 def test_wide_text_is_encoded_and_every_answer_speaks_of_its_levels(client, settings):
