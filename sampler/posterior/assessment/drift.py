@@ -311,7 +311,8 @@ def _of_codes(column: Column, cuts: Floats, codes: NDArray[np.uint8]) -> DriftPa
     upto = np.cumsum(counts) / max(counts.sum(), 1)
     edges = np.unique(np.searchsorted(upto, np.array(EDGES) - 1e-9))
     edges = edges[(edges < len(cuts)) & (upto[edges.clip(max=len(cuts))] > 0)]
-    as_text = days_to_text if column.kind == "date" else "{:.4g}".format
+    forms = {"date": days_to_text, "encoded": "{:+.3g} from the mean".format}
+    as_text = forms.get(column.kind, "{:.4g}".format)
     ends = [as_text(float(cuts[edge])) for edge in edges]
     kept = [k for k, end in enumerate(ends) if end not in ends[:k]]
     edges, ends = edges[kept], [ends[k] for k in kept]

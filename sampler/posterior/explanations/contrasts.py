@@ -15,7 +15,6 @@ from sampler.array_types import Bools, Codes, Floats
 from sampler.data.binning import MISSING
 from sampler.data.encode import Coded, numbers
 from sampler.data.scalars import as_text, number_to_text
-from sampler.data.schema import OF_LEVELS
 from sampler.data.table import RawColumn
 from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.core.intervals import equal_tailed, middle_of
@@ -416,7 +415,8 @@ def _groups_by_feature(
     (reference,) = header.reference[positions]
     present = reference[reference != MISSING]
     quarter = np.searchsorted(quarters(present), own[0])
-    return {name: (quarter == k) & (own[0] != MISSING) for k, name in enumerate(QUARTERS)}
+    of = " of its means" if header.schema.columns[index].kind == "encoded" else ""
+    return {f"{name}{of}": (quarter == k) & (own[0] != MISSING) for k, name in enumerate(QUARTERS)}
 
 
 def _rows_near(header: Header, setting: Mapping[str, Any]) -> NDArray[np.bool_]:
@@ -431,7 +431,8 @@ def _rows_near(header: Header, setting: Mapping[str, Any]) -> NDArray[np.bool_]:
             near &= not (own_value < column.min or own_value > column.max)
         for position, code in zip(positions, coded[:, 0].astype(int), strict=True):
             own = header.reference[position].astype(int)
-            exact = column.kind in (*OF_LEVELS, "boolean") or code == MISSING
+            # Of encoded text the fit's rows have means of the other folds, each a little off its level's.
+            exact = column.kind in ("category", "boolean") or code == MISSING
             width = 0.0 if exact else NEAR * len(header.grid.cuts[position])
             near &= (np.abs(own - code) <= width) & ((own == MISSING) == (code == MISSING))
     return near

@@ -56,6 +56,7 @@ PARTS: dict[str, dict[str, Any]] = {
         "subgroups": [{"name": "low", "where": [{"column": "last", "below": 0.6}]}],
     },
     "recalibrated": {"recalibrated": True},  # not an argument of `fit`
+    "encoded": {"columns": {"place": "encoded"}},
     **{
         method: {"method": method, "num_trees": None, "prior": None, "num_burnin": 20}
         for method in ("bcart", "bcart-mean-variance", "bcart-wu", "rjhmc-df", "rjhmc-dfi")
@@ -78,6 +79,7 @@ KINDS = (
     *("gaussian+yeo-johnson", "gaussian+monotone", "gaussian+forest", "gaussian+t", "gaussian+t-forest"),
     *("gaussian+mixture", "gaussian+yeo-johnson+forest", "gaussian+groups", "gaussian+slopes+linear"),
     *("gaussian+two-groups+log", "gaussian+calibrated", "gaussian+calibrated-groups", "gaussian+subgroups"),
+    *("gaussian+encoded+linear", "poisson+exposure+encoded"),
     *("gaussian+recalibrated+calibrated", "gaussian+yeo-johnson+forest+recalibrated"),
     *("gaussian+treatment", "gaussian+treatment+weights+linear", "gaussian+arms", "gaussian+dose"),
     *("gaussian+ps-bart", "gaussian+plain", "gaussian+plain-arms", "gaussian+random", "gaussian+propensity"),
@@ -120,6 +122,7 @@ def columns() -> dict[str, np.ndarray]:
         "first": first, "kind": np.where(np.arange(ROWS) == 8, None, kind), "last": last, "share": share,
         "site": np.array([f"s{row % 4}" for row in range(ROWS)], object),
         "ward": np.array([f"w{row % 12}" for row in range(ROWS)], object),
+        "place": np.array([f"p{row % 15}" for row in range(ROWS)], object),
         "year": 2001.0 + np.arange(ROWS) // 12,
         "began": np.array([2003.0] * 5 + [2004.0] * 5 + [np.nan] * 2)[np.arange(ROWS) % 12],
         "precision": rng.uniform(0.5, 2, ROWS).round(2), "days": days,
@@ -173,6 +176,7 @@ class Kind:
         features = ["first", "kind", "last", *(["share"] if "propensity" in self.arguments else [])]
         self.arguments |= {role: every[column] for role, column in roles.items()}
         features += ["year"] if "period" in self.arguments else []
+        features += ["place"] if "columns" in self.arguments else []
         beside = [*np.atleast_1d(self.arguments.get("groups", [])).tolist()]
         beside += ["began"] if "adoption" in self.arguments else []
         if "calibrated-groups" in self.parts:

@@ -1,5 +1,9 @@
 """Text of many levels as means of the outcome: no row sees its own outcome, on every face of the model."""
 
+import dataclasses
+from collections.abc import Mapping
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +12,8 @@ from sampler import fit, load
 from sampler.data.level_means import LevelOutcomes, cross_fitted, level_means
 from sampler.errors import DataWarning, SettingsError
 from sampler.posterior.assessment import baseline
+from sampler.posterior.assessment.drift import training_parts
+from sampler.posterior.explanations.contrasts import QUARTERS
 from sampler.preparation import prepare, prepare_again
 from sampler.storage.model_header import Header
 
@@ -30,6 +36,18 @@ def rows(family="gaussian", n=600, levels=60, seed=1):
         "hurdle": lambda: np.where(rng.random(n) < 0.4, 0.0, np.exp(f + 0.3 * rng.normal(size=n))),
     }
     return X, pd.Series(np.asarray(draw[family]()), name="y")
+
+
+def texts(value):
+    """Collect all texts of an answer."""
+    if isinstance(value, str):
+        return {value}
+    if dataclasses.is_dataclass(value):
+        value = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        value = [*value.keys(), *value.values()]
+    several = isinstance(value, list | tuple) or str(getattr(value, "dtype", "")) == "object"
+    return set().union(*map(texts, value)) if several else set()
 
 
 def test_no_value_depends_on_the_outcomes_of_its_fold():
@@ -107,6 +125,51 @@ def test_a_model_answers_by_levels_on_every_face(family, tmp_path):
     posterior.save(tmp_path / "model.bart")
     assert np.array_equal(load(tmp_path / "model.bart").schema.columns[1].means, column.means)
     assert posterior.partial_dependence("place").grid[0][:1] == [column.levels[0]]
+
+
+EXPLANATIONS = {
+    "shap": lambda p, X, _: p.shap(X[:40], X[:40]),
+    "shap by paths": lambda p, X, _: p.shap(X[:40], game="path-dependent"),
+    "interactions": lambda p, X, _: p.interactions(None, X[:40]),
+    "importance": lambda p, X, y: p.importance(X, y, permutations=2),
+    "inclusion": lambda p, *_: p.inclusion(),
+    "partial dependence": lambda p, X, _: p.partial_dependence(["place", "x"], X[:40]),
+    "contrast": lambda p, X, _: p.contrast(X[:40], {"place": "p1"}, {"place": "p2"}, by="x"),
+    "total": lambda p, X, _: p.aggregate(X[:40], by="place"),
+}
+
+
+@cache
+def as_kind(kind):
+    X, y = rows(levels=12)
+    return fit(X, y, columns={"place": kind}, seed=0, noise="constant", **SHORT)
+
+
+@pytest.mark.parametrize("explanation", EXPLANATIONS)
+def test_explanations_speak_of_the_column_and_its_levels(explanation):
+    """Never of the numbers that stand for levels: their words are those about a category."""
+    X, y = rows(levels=12)
+    encoded, category = (
+        texts(EXPLANATIONS[explanation](as_kind(kind), X, y)) for kind in ("encoded", "category")
+    )
+    assert not any("rows are near this setting" in each for each in encoded)  # 50 are
+    assert {each for each in encoded if "unlike every" not in each} == category
+    assert {"place"} <= encoded or explanation == "contrast"
+
+
+def test_groups_and_drift_say_that_they_are_of_means():
+    """Rows are divided by the means of levels, which are too many to be named each, and in words."""
+    X = rows(levels=12)[0]
+    posterior = as_kind("encoded")
+    groups = posterior.contrast(X, {"x": 0}, {"x": 1}, by="place").groups
+    assert [*groups] == [f"{name} of its means" for name in QUARTERS]
+    coded, mean = posterior.encode(X), posterior.predict(X, level=None).mean
+    parts = training_parts(
+        posterior.schema, posterior.header.grid.cuts, coded, {"y": (mean, None)}, np.arange(600)
+    )
+    (cells,) = (part.cells for part in parts if part.name == "place")
+    assert cells[1].startswith("at most -")
+    assert cells[1].endswith(" from the mean")
 
 
 def test_what_has_no_mean_is_left_out_as_before_and_a_kind_may_be_given():

@@ -93,7 +93,7 @@ def test_text_gains_nothing_where_outcomes_are_chance(study):
 
 @pytest.mark.parametrize("linear", [False, True])
 def test_training_rows_that_recalibrate_are_those_of_the_fit(linear, monkeypatch):
-    """As if left out in turn: what they are encoded as knows nothing of their own outcomes."""
+    """Encoded text knows nothing of their own outcomes there, as if they were left out in turn."""
     given = []
     monkeypatch.setattr(recalibrating, "recalibration_of", lambda *each: given.append(each))
     monkeypatch.setattr(recalibrating, "MOST_TRAINING", 100)
