@@ -20,7 +20,7 @@ BEAT := began=$$(date +%s); (while sleep 4; do echo "  .. $$(($$(date +%s) - beg
 # Three processes for two cores: a quarter of the time a test waits for something.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal --durations 20
 
-.PHONY: help demo up test test-slow coverage statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load bakeoff scoringbench effectboards engines papers site
+.PHONY: help demo up test test-slow coverage statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load bakeoff boards scoringbench effectboards engines papers site
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -60,6 +60,9 @@ bench: $(BENCH_READY) ## install peer packages and compare the sampler's speed w
 bakeoff: $(BENCH_READY) ## compare predictive distributions with other packages' on real tables (about an hour; resumable)
 	@mkdir -p build
 	$(BIN)/python -m lab bakeoff --keep build/bakeoff.json --picture build/bakeoff.svg
+
+boards: $(BENCH_READY) ## print Elo, win rates and improvability on the tables of bakeoff, and coverage of sets of classes by size (resumable)
+	$(BIN)/python -m lab boards
 
 scoringbench: $(BENCH_READY) $(BOARDS_READY) ## score predictive distributions by ScoringBench's protocol, beside other packages (hours; resumable)
 	$(BIN)/python -m lab scoringbench

@@ -282,6 +282,28 @@ def scores(table, method, seed):
     }
 
 
+def installed(names):
+    """Return those of the methods whose package is there, and print the others."""
+    found = [name for name in names if importlib.util.find_spec(METHODS[name][0])]
+    for name in names:
+        if name not in found:
+            print(f"{name}: left out, the package {METHODS[name][0]} is not installed")
+    return found
+
+
+def kept_scores(kept, path, table, name, seed):
+    """Return a method's scores on a split of a table: those kept, or new ones, which are written down."""
+    key = f"{table} | {name} | {seed}"
+    if key not in kept:
+        try:
+            kept[key] = scores(table, METHODS[name][1], seed)
+        except Exception as error:  # noqa: BLE001  a peer's failure is a result
+            kept[key] = {"failed": f"{type(error).__name__}: {error}"[:200]}
+        if path:
+            path.write_text(json.dumps(kept, indent=1))
+    return kept[key]
+
+
 def picture(path, ratios):
     """Draw each method's mean relative loss with its interval, as SVG."""
     import matplotlib as mpl
@@ -307,28 +329,12 @@ def main():
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--picture", type=Path)
     args = parser.parse_args()
-    methods = []
-    for name in dict.fromkeys(["ours", *args.methods]):
-        package = METHODS[name][0]
-        if importlib.util.find_spec(package) is None:
-            print(f"{name}: left out, the package {package} is not installed")
-        else:
-            methods.append(name)
+    methods = installed(dict.fromkeys(["ours", *args.methods]))
     kept = json.loads(args.keep.read_text()) if args.keep and args.keep.exists() else {}
     tables = {}
     for table in args.tables:
         for name in methods:
-            splits = []
-            for seed in range(args.splits):
-                key = f"{table} | {name} | {seed}"
-                if key not in kept:
-                    try:
-                        kept[key] = scores(table, METHODS[name][1], seed)
-                    except Exception as error:  # noqa: BLE001  a peer's failure is a result
-                        kept[key] = {"failed": f"{type(error).__name__}: {error}"[:200]}
-                    if args.keep:
-                        args.keep.write_text(json.dumps(kept, indent=1))
-                splits.append(kept[key])
+            splits = [kept_scores(kept, args.keep, table, name, seed) for seed in range(args.splits)]
             if any("failed" in results for results in splits):
                 print(f"{table:12} {name:26} failed: {splits[0].get('failed')}", flush=True)
                 continue
