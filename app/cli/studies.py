@@ -1,4 +1,4 @@
-"""`bartserve models select`, `tune` and `calibrate`: studies of a model, which run many fits."""
+"""`bartserve models select`, `tune`, `calibrate` and `placebo`: studies of a model by further fits."""
 
 import json
 from typing import Annotated, Any
@@ -17,6 +17,7 @@ def register(models: typer.Typer) -> None:
     models.command("select")(select_features)
     models.command("tune")(tune_settings)
     models.command("calibrate")(calibrate)
+    models.command("placebo")(placebo)
 
 
 def select_features(
@@ -126,3 +127,34 @@ def calibrate(model: ModelName, as_json: AsJson = False, url: Url = None, data_d
     for claim in (fitted.document["calibration"] or {"claims": []})["claims"]:
         table.add_row(f"{100 * claim['level']:g}%", claim["text"])
     print_table(table, "The model has changed meanwhile, and is not calibrated.")
+
+
+def placebo(
+    model: ModelName,
+    periods_earlier: Annotated[
+        int | None, typer.Option(help="Of a panel, by how many periods earlier units adopted. Default: 2.")
+    ] = None,
+    level: Annotated[float | None, typer.Option(help="Probability of the intervals. Default: 0.9.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of treatments drawn by chance.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Fit a model again to treatments that did nothing, and print their effects, which should be none."""
+    from app.cli.progress import follow_study
+
+    with asking(url, data_dir, err.print) as client:
+        study = client.placebo(model, periods_earlier=periods_earlier, level=level, seed=seed)
+        ended = follow_study(client, study, err)
+    if as_json:
+        print_json(ended.document)
+        return
+    found = ended.document["placebo"]
+    out.print(found["difference"])
+    table = make_table("", "rows", "mean", "lower", "upper")
+    for name, each in {"average": found["average"], **found["groups"]}.items():
+        figures = (number_to_text(each[figure]) for figure in ("mean", "lower", "upper"))
+        table.add_row(name, str(each["rows"]), *figures)
+    print_table(table, "It has no effects.")
+    for sentence in found["warnings"]:
+        err.print(sentence)

@@ -54,6 +54,23 @@ class Studies(Calls):
         path = address("models", model, "studies")
         return Study.of(self._json(Call("POST", path, json={"kind": "calibration"}, keyed=True)))
 
+    def placebo(self, model: str | Model, **options: Any) -> Study:
+        """Start to fit a model again to treatments that did nothing; `wait_study` returns their effects.
+
+        They are in `placebo` of the study: `average`, and of a panel `groups` by lag since an adoption some
+        periods earlier. Intervals without 0 are a sign that the model takes something else for an effect.
+
+        Parameters
+        ----------
+        model
+            A succeeded model with a treatment, its id, or a name, which means its newest that has succeeded.
+        **options
+            Fields of POST /models/{id}/studies: seed, periods_earlier (of a panel; 2 by default), level.
+        """
+        body = {"kind": "placebo", **without_none(options)}
+        path = address("models", model, "studies")
+        return Study.of(self._json(Call("POST", path, json=body, keyed=True)))
+
     def study(self, study: str | Study) -> Study:
         """Return the present state of a study."""
         return Study.of(self._get(address("studies", study)))

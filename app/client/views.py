@@ -322,7 +322,7 @@ class Study:
 
     Each feature has a `name`, its `share` of the split rules, `thresholds` and `selected_by`, by rule; of
     several outcomes they are the first one's. `tuning` is the result of kind "tuning": `trials`, the place of
-    the `chosen` one, `folds`, and `best`.
+    the `chosen` one, `folds`, and `best`; `placebo` that of kind "placebo": `average`, `groups` and `level`.
     """
 
     id: str
@@ -334,6 +334,7 @@ class Study:
     fits: int
     features: list[Json] | None
     tuning: Json | None
+    placebo: Json | None
     error: str | None
     document: Json = field(repr=False)
 
@@ -346,6 +347,7 @@ class Study:
             **{name: document["progress"][name] for name in ("fraction", "fits_done", "fits")},
             features=None if selection is None else selection["features"],
             tuning=document.get("tuning"),
+            placebo=document.get("placebo"),
             error=None if document["error"] is None else document["error"]["detail"],
             document=document,
         )

@@ -28,6 +28,7 @@ from app.services.explanations.survival import SurvivalBody
 from app.services.outcomes import summary
 from app.services.predictions import forecasts
 from app.services.predictions.forecasts import ForecastBody
+from app.services.studies.stored import placebo_of
 from app.web.scopes import GuardedRoute, needs
 from sampler.host.charts import (
     chains,
@@ -228,6 +229,7 @@ async def treatment(
     part: Literal[
         "groups", "lags", "rows", "along", "curves", "balance", "propensities", "sensitivity"
     ] = "groups",
+    leads: Annotated[str, Query(max_length=100)] = "",
 ) -> Response:
     """Return a chart of a treatment's effects: averages, by rows in order, a feature or time, and checks."""
 
@@ -241,6 +243,7 @@ async def treatment(
             raise NotFoundError("Curves are of times with events.")
         if part == "lags" and not found.by_lag:
             raise NotFoundError("Lags are of panels.")
+        before = placebo_of(asked.model[0].engine, asked.model[1], leads) if leads else None
         if part == "propensities" and (found.propensity is None or found.dose is not None):
             raise NotFoundError("No probability of being treated was fitted.")
         drawn: dict[str, tuple[Any, Sequence[Any]]] = {
@@ -248,7 +251,10 @@ async def treatment(
                 rankings.treatment_effects,
                 (found.named_estimates(), found.difference, found.neutral),
             ),
-            "lags": (treatments.event_study, (found.groups, {}, f"effect on {asked.target}")),
+            "lags": (
+                treatments.event_study,
+                (found.groups, before.groups if before else {}, f"effect on {asked.target}"),
+            ),
             "rows": (rankings.row_effects, [found.mean, found.lower, found.upper, found.neutral]),
             "curves": (one_row.curves_of_arms, (found.curves, (found.arm, found.against))),
             "balance": (treatments.balance, (found.balance, found.dose is not None)),

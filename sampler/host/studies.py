@@ -2,6 +2,7 @@
 
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
 from sampler.studies.fold_scores import FoldScores, of_fold, score_fold
+from sampler.studies.placebo import placebo_fit
 from sampler.studies.selection import LEVEL as SELECTION_LEVEL
 from sampler.studies.selection import NUM_BURNIN as SELECTION_NUM_BURNIN
 from sampler.studies.selection import NUM_CHAINS as SELECTION_NUM_CHAINS
@@ -36,6 +37,7 @@ __all__ = [
     "compare_settings",
     "merged",
     "of_fold",
+    "placebo_fit",
     "score_fold",
     "settings_in_words",
 ]

@@ -19,7 +19,8 @@ from sampler.posterior.laws.law import Law
 from sampler.posterior.refusals import check
 from sampler.posterior.results.treatment_effects import TreatmentEffects
 from sampler.prepared_fit import PreparedFit
-from sampler.training import GroupTraining, LinearTraining
+from sampler.storage.model_header import Header
+from sampler.training import GroupTraining, LinearTraining, Training
 
 
 @dataclass(frozen=True)
@@ -151,12 +152,12 @@ class TreatedPosterior:
             For a model without a treatment, or one that was loaded: its file has no rows.
 
         """
-        panel = self.law.draws.header.panel
-        if panel is None and periods_earlier is None:
-            fitted: Any = load_code("sampler.studies.placebo:placebo_fit")(self, seed)
-        else:
-            earlier = 2 if periods_earlier is None else periods_earlier
-            fitted = load_code("sampler.studies.placebo:earlier_fit")(self, earlier)
+        problem = None if self.origin is None else self.origin.problem
+        check("placebo", self.law)
+        if problem is None:
+            why = "a loaded posterior has no training rows: fit it again"
+            raise SettingsError(why, field=None, code="unavailable")
+        fitted = load_code("sampler.studies.placebo:placebo_fit")(problem, seed, periods_earlier)
         effects: TreatmentEffects = fitted.effects(level=level)
         return effects
 
@@ -176,23 +177,7 @@ class TreatedPosterior:
         problem = None if self.origin is None else self.origin.problem
         draws = self.law.draws
         if problem is not None and problem.training.codes.shape[1] > draws.reference.num_rows:
-            training, header, values = problem.training, draws.header, None
-            groups = training.part(GroupTraining).index if header.groupings else None
-            codes = training.codes[: len(header.grid.cuts)]
-            if header.needs_values:
-                values = np.zeros(codes.shape)
-                if header.groupings and header.groupings.slopes:
-                    z = training.part(GroupTraining).z
-                    assert z is not None, "there are slopes"
-                    header.groupings.slopes.restore(values, z)
-                if header.linear:  # it knows which are missing
-                    header.linear.restore(values, training.part(LinearTraining).z)
-            limits = None
-            if "event" in header.roles:
-                limits = np.stack([training.y, training.y]) if training.limits is None else training.limits
-                limits = header.transform.inverse(limits) if header.transform else limits
-            of_roles = dict(training.by_role)
-            return Coded(codes, [], values=values, groups=groups, limits=limits, by_role=of_roles)
+            return rows_of_fit(problem.training, draws.header)
         coded, known = draws.default_rows(), draws.header.num_rows
         if "event" in draws.header.roles and (kept := draws.reference_outcomes):
             limits = np.stack([kept[1], kept[1]]) if kept[0].limits is None else kept[0].limits
@@ -202,3 +187,22 @@ class TreatedPosterior:
             f"{rows} of the {known} rows of the fit, those that a model file keeps: send the rows for others"
         )
         return replace(coded, warnings=[few] if known is not None and known > rows else [])
+
+
+def rows_of_fit(training: Training, header: Header) -> Coded:
+    """Return the rows that chains learn from as a posterior takes rows."""
+    groups, values = training.part(GroupTraining).index if header.groupings else None, None
+    codes = training.codes[: len(header.grid.cuts)]
+    if header.needs_values:
+        values = np.zeros(codes.shape)
+        if header.groupings and header.groupings.slopes:
+            z = training.part(GroupTraining).z
+            assert z is not None, "there are slopes"
+            header.groupings.slopes.restore(values, z)
+        if header.linear:  # it knows which are missing
+            header.linear.restore(values, training.part(LinearTraining).z)
+    limits = None
+    if "event" in header.roles:
+        limits = np.stack([training.y, training.y]) if training.limits is None else training.limits
+        limits = header.transform.inverse(limits) if header.transform else limits
+    return Coded(codes, [], values=values, groups=groups, limits=limits, by_role=dict(training.by_role))

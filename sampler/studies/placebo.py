@@ -10,29 +10,40 @@ from sampler.array_types import Codes, Floats
 from sampler.data.groupings import Groupings
 from sampler.data.table import RawColumn
 from sampler.data.treatment.design import ROLE
-from sampler.data.treatment.panel import PANEL
+from sampler.data.treatment.panel import PANEL, Panel
 from sampler.errors import SettingsError
+from sampler.posterior.charts.fit_progress import Report
 from sampler.posterior.explanations.panels import ranks
 from sampler.posterior.parts.effects import EffectColumns
 from sampler.posterior.posterior import Posterior
-from sampler.posterior.refusals import check
+from sampler.posterior.treated_posterior import rows_of_fit
 from sampler.preparation.propensity import with_propensities
 from sampler.prepared_fit import PreparedFit, reference_rows
 from sampler.running import run
+from sampler.storage.model_header import Header
 from sampler.training import EffectPrior
 
 
-def placebo_fit(posterior: Posterior, seed: int = 0, *, progress: bool = False) -> Posterior:
-    """Fit a posterior's model again to treatments drawn by chance, as probable for each row as its own.
+def placebo_fit(
+    problem: PreparedFit,
+    seed: int = 0,
+    periods_earlier: int | None = None,
+    *,
+    num_threads: int | None = None,
+    report: Report | None = None,
+) -> Posterior:
+    """Fit a model again to treatments that did nothing.
 
     Parameters
     ----------
-    posterior
-        A posterior with a treatment, and with the rows of its fit.
+    problem
+        The fit, which has a treatment.
     seed
-        Seed of the treatments.
-    progress
-        Whether to show a progress bar.
+        Seed of treatments drawn by chance, as probable for each row as its own.
+    periods_earlier
+        Of a panel, by how many periods earlier units adopted; 2 by default.
+    num_threads, report
+        As of `sampler.running.run`.
 
     Returns
     -------
@@ -42,10 +53,18 @@ def placebo_fit(posterior: Posterior, seed: int = 0, *, progress: bool = False) 
     Raises
     ------
     SettingsError
-        For a posterior without a treatment, and for one that was loaded: its file has no rows.
+        For periods earlier of no panel, and numbers of them that leave no cohort.
 
     """
-    problem = _problem_of(posterior)
+    if problem.parts.get(PANEL) is None and periods_earlier is None:
+        moved = drawn_by_chance(problem, seed)
+    else:
+        moved = adopted_earlier(problem, 2 if periods_earlier is None else periods_earlier)
+    return run(moved, num_threads=num_threads, report=report)
+
+
+def drawn_by_chance(problem: PreparedFit, seed: int) -> PreparedFit:
+    """Give rows treatments drawn by chance."""
     training, design = problem.training, problem.parts["treatment"]
     codes = training.codes[: len(problem.grid.cuts)]
     columns, own = EffectColumns(design, len(codes)), training.by_role[ROLE]
@@ -59,27 +78,28 @@ def placebo_fit(posterior: Posterior, seed: int = 0, *, progress: bool = False) 
     )
     design = replace(design, treated=treated[reference_rows(len(treated))])
     parts = {**problem.parts, "treatment": design}
-    return run(replace(problem, training=shuffled, parts=parts), progress=progress)
+    return replace(problem, training=shuffled, parts=parts)
 
 
-def earlier_fit(posterior: Posterior, periods_earlier: int, *, progress: bool = False) -> Posterior:
-    """Fit a panel's model again to its untreated rows alone, as if units had adopted some periods earlier.
+def adopted_earlier(problem: PreparedFit, periods_earlier: int) -> PreparedFit:
+    """Take the untreated rows of a panel alone, as if units had adopted some periods earlier.
 
     Cohorts without an untreated period then are left out, as are periods without an untreated row.
 
     Raises
     ------
     SettingsError
-        For a posterior of no panel, for one that was loaded, and for numbers of periods that leave no cohort.
+        For a fit to no panel, and for numbers of periods that leave no cohort.
 
     """
-    problem, panel = _problem_of(posterior), posterior.header.panel
+    panel: Panel | None = problem.parts.get(PANEL)
     whole = isinstance(periods_earlier, int) and not isinstance(periods_earlier, bool)
     if panel is None or not whole or periods_earlier < 1:
         detail = "of a panel" if panel is None else f"from 1 up, not {periods_earlier!r}"
         message = f"periods_earlier must be a number of periods {detail}"
         raise SettingsError(message, field="periods_earlier", code="not_accepted")
-    coded, training, header = posterior.training_rows(), problem.training, posterior.header
+    training, header = problem.training, Header.from_bytes(problem.header())
+    coded = rows_of_fit(training, header)
     assert coded.groups is not None, "cohorts and units are groups"
     cohorts = RawColumn(panel.adoption, "text", cells=[*header.schema.groups[0].levels])
     adopted = panel.rank(panel.read(cohorts), "left")[coded.groups[0]]
@@ -112,25 +132,13 @@ def earlier_fit(posterior: Posterior, periods_earlier: int, *, progress: bool = 
         header.schema.groups, index[:, rows], 1.0, reference_rows(len(rows)), groups.slopes
     )
     of_header = replace(of_header, scales=groups.scales)
-    moved = replace(
+    return replace(
         problem,
         training=some,
         reference_values=None if coded.values is None else coded.values[:, reference],
         reference_outcomes={},
         parts={**problem.parts, "treatment": design, PANEL: own, "groups": of_header},
     )
-    return run(moved, progress=progress)
-
-
-def _problem_of(posterior: Posterior) -> PreparedFit:
-    """Return the rows of a fit; raise SettingsError for a posterior that was loaded."""
-    problem = None if posterior.origin is None else posterior.origin.problem
-    check("placebo", posterior.law)
-    if problem is None or "treatment" not in problem.parts:
-        raise SettingsError(
-            "a loaded posterior has no training rows: fit it again", field=None, code="unavailable"
-        )
-    return problem
 
 
 def drawn_arms(columns: EffectColumns, codes: Codes, own: Floats, rng: np.random.Generator) -> Floats:

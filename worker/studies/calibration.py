@@ -37,7 +37,7 @@ def run(_request: Json, spec: Spec, rows: Rows, number: int, tell: Callable[[int
     plan = plan_of(spec, rows)
     splits = plan.folds(FOLDS)
     train, held = splits[number]
-    problem = prepare_problem(replace(spec, settings=_as_burnin(spec.settings)), rows.take(train))
+    problem = prepare_problem(as_long_as(spec), rows.take(train))
     judged, schema = rows.take(np.concatenate([each.test for each in splits])), problem.schema
     members = members_of(spec.subgroups, judged, rows, schema.kinds, schema.target)
     posterior = run_fit(problem, num_threads=1, report=lambda chain, _: tell(chain))
@@ -58,11 +58,12 @@ def run(_request: Json, spec: Spec, rows: Rows, number: int, tell: Callable[[int
     return found
 
 
-def _as_burnin(settings: Json) -> Json:
+def as_long_as(spec: Spec) -> Spec:
     """Return the settings of a fit that burns in for as long as the model did, discarded draws included."""
+    settings = spec.settings
     before = int(settings.get("discarded", 0)) * int(settings["thin"])
     num_burnin = min(int(settings["num_burnin"]) + before, LIMITS["num_burnin"][1])
-    return settings | {"num_burnin": num_burnin, "discarded": 0}
+    return replace(spec, settings=settings | {"num_burnin": num_burnin, "discarded": 0})
 
 
 def table_of(

@@ -24,7 +24,7 @@ from worker.context import Context
 from worker.fits.fit_spec import Spec, read_rows, read_spec, split
 from worker.heartbeat import Watch
 from worker.kernels import load_kernels
-from worker.studies import calibration, selection, tuning
+from worker.studies import calibration, placebo, selection, tuning
 
 
 class _Kind(NamedTuple):
@@ -39,6 +39,7 @@ class _Kind(NamedTuple):
 _KINDS = {
     "selection": _Kind(selection.settings_of, selection.run),
     "tuning": _Kind(tuning.settings_of, tuning.run),
+    "placebo": _Kind(calibration.settings_of, placebo.run),
     "calibration": _Kind(
         calibration.settings_of, calibration.run, calibration.table_of, calibration.conclude
     ),

@@ -1,4 +1,4 @@
-"""Studies of a model: selection of features on their page; tuning and calibration on that of improvements."""
+"""Studies of a model: on the pages of features, the treatment, and improvements."""
 
 from typing import Annotated, Any
 
@@ -13,6 +13,7 @@ from app.services.errors import ConflictError
 from app.services.fits import creation, models, requests
 from app.services.studies import stored
 from app.services.studies.calibration import CalibrationBody
+from app.services.studies.placebo import PlaceboBody
 from app.services.studies.selection import SelectionBody
 from app.services.studies.stored import StudyView
 from app.services.studies.tuning import TuningBody
@@ -24,6 +25,7 @@ PLACES = {
     "selection": "/features#selection",
     "tuning": "/improve#tuning",
     "calibration": "/improve#calibrate",
+    "placebo": "/treatment#placebo",
 }
 
 
@@ -52,7 +54,9 @@ class _Queue:
         self.slots = health.slots_now(engine, settings)
         self._bell, self._after = bell, after
 
-    def start(self, model_id: str, request: SelectionBody | TuningBody | CalibrationBody) -> Response:
+    def start(
+        self, model_id: str, request: SelectionBody | TuningBody | CalibrationBody | PlaceboBody
+    ) -> Response:
         """Start a study, then return to its part of a page."""
         planned = stored.plan(self.engine, self.owner, model_id, request, slots=self.slots)
         with self.transactions() as session:
@@ -90,6 +94,13 @@ def tune(form: SentForm, queue: OwnersQueue, model_id: str) -> Response:
 def calibrate(_form: SentForm, queue: OwnersQueue, model_id: str) -> Response:
     """Start a calibration of the model's intervals by fits to its folds."""
     return queue.start(model_id, CalibrationBody(kind="calibration"))
+
+
+@router.post("/models/{model_id}/placebo")
+@needs(TRAIN)
+def placebo(_form: SentForm, queue: OwnersQueue, model_id: str) -> Response:
+    """Start a fit to treatments that did nothing."""
+    return queue.start(model_id, PlaceboBody(kind="placebo"))
 
 
 @router.get("/studies/{study_id}")

@@ -11,11 +11,13 @@ from starlette.responses import Response
 from app.dashboard import render, snippets
 from app.dashboard.effects import asked_effects
 from app.dashboard.pages.models import Frame, framed_as
+from app.dashboard.pages.studies import newest_of
 from app.dashboard.studio import TheEffects, prepare_to_draw
 from app.services.access.keys import PREDICT
 from app.services.errors import ServiceError
 from app.services.explanations.effects import ExplainedEffects, names_for_groups
 from app.services.explanations.guard import finished
+from app.services.studies.stored import StudyView
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.scopes import GuardedRoute, needs
 from sampler.host.data import OF_LEVELS
@@ -39,6 +41,7 @@ class ShownEffects:
     gate: TheGate
     find: Callable[[], tuple[ExplainedEffects, dict[str, Any]]]
     named: dict[str, str]
+    placebo: StudyView | None
 
     async def page(self, request: Request, template: str) -> Response:
         """Compute the effects and render a page of them, or of why there are none."""
@@ -63,6 +66,7 @@ class ShownEffects:
             status=200 if shown["error"] is None else shown["error"].status,
             **self.frame,
             **shown,
+            placebo=self.placebo,
             query=urlencode(named),
             height=round(100 * (0.9 + 0.27 * max(len(shown["averages"]), 1))),
             snippets=snippets.ask(
@@ -82,6 +86,7 @@ def shown_effects(
     owner: Owner,
     model_id: str,
     frame: Annotated[Frame, framed_as("treatment")],
+    placebo: Annotated[StudyView | None, newest_of("placebo")],
     by: _Typed = "",
     arm: _Typed = "",
     against: _Typed = "",
@@ -108,7 +113,7 @@ def shown_effects(
         return found, choices | {"asked_until": until}
 
     asked = {"by": by, "arm": arm, "against": against, "measure": measure, "until": until}
-    return ShownEffects(frame, gate, find, {name: value for name, value in asked.items() if value})
+    return ShownEffects(frame, gate, find, {name: value for name, value in asked.items() if value}, placebo)
 
 
 @router.get("/{model_id}/treatment")

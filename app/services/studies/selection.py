@@ -34,7 +34,7 @@ _CHECKED: dict[str, Setting] = {"permutations": PERMUTATIONS, "level": LEVEL, "s
 def _check_kind(kind: Any) -> Any:
     """Refuse a kind that doesn't exist; a body without a known one is read as a selection."""
     if kind != "selection":
-        raise PydanticCustomError("kind", "Input should be 'selection', 'tuning' or 'calibration'")
+        raise PydanticCustomError("kind", "Input should be 'selection', 'tuning', 'calibration' or 'placebo'")
     return kind
 
 

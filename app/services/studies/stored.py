@@ -15,8 +15,9 @@ from app.services.cursors import Page
 from app.services.errors import ConflictError, NotFoundError
 from app.services.predictions import posteriors
 from app.services.resources import Resource
-from app.services.studies import calibration, selection, tuning
+from app.services.studies import calibration, placebo, selection, tuning
 from app.services.studies.calibration import CalibrationBody
+from app.services.studies.placebo import PlaceboBody, PlaceboView
 from app.services.studies.plan import StudyPlan, TrainingData
 from app.services.studies.selection import SelectionBody
 from app.services.studies.tuning import TuningBody
@@ -32,13 +33,14 @@ from sampler.host.studies import Selection, Tuning
 
 def _kind(body: Any) -> str:
     named = body.get("kind") if isinstance(body, dict) else getattr(body, "kind", None)
-    return f"kind-{named}" if named in ("tuning", "calibration") else "kind-selection"
+    return f"kind-{named}" if named in ("tuning", "calibration", "placebo") else "kind-selection"
 
 
 StudyBody = Annotated[
     Annotated[SelectionBody, Tag("kind-selection")]
     | Annotated[TuningBody, Tag("kind-tuning")]
-    | Annotated[CalibrationBody, Tag("kind-calibration")],
+    | Annotated[CalibrationBody, Tag("kind-calibration")]
+    | Annotated[PlaceboBody, Tag("kind-placebo")],
     Discriminator(_kind),
 ]
 
@@ -58,7 +60,7 @@ class StudyView:
 
     id: str
     model_id: str
-    kind: Literal["selection", "tuning", "calibration"]
+    kind: Literal["selection", "tuning", "calibration", "placebo"]
     state: State
     request: Annotated[dict[str, Any], Field(description="The request, with all settings of the fits.")]
     progress: FitsView
@@ -71,6 +73,10 @@ class StudyView:
         Tuning | None,
         SHOWN,
         Field(description="The result of kind tuning, once succeeded; null in lists."),
+    ]
+    placebo: Annotated[
+        PlaceboView | None,
+        Field(description="The result of kind placebo, once succeeded; null in lists."),
     ]
     error: ErrorView | None
     created_at: datetime
@@ -97,7 +103,7 @@ def plan(
     engine: Engine,
     owner: str,
     model_id: str,
-    request: SelectionBody | TuningBody | CalibrationBody,
+    request: SelectionBody | TuningBody | CalibrationBody | PlaceboBody,
     *,
     slots: int = 0,
 ) -> StudyOfModel:
@@ -110,7 +116,8 @@ def plan(
     NotFoundError, NotFinishedError
         The model doesn't exist or hasn't succeeded.
     ConflictError
-        It was imported, so it has no dataset, or its outcomes may be censored.
+        It was imported, so it has no dataset, its outcomes may be censored, or it has no treatment, whose
+        placebo is asked for.
     InvalidRequestError
         A field is out of range, or the study would take too much memory or time.
     TooLargeError
@@ -138,6 +145,8 @@ def plan(
         return StudyOfModel(model.id, tuning.plan(request, data, slots))
     if isinstance(request, CalibrationBody):
         return StudyOfModel(model.id, calibration.plan(data, slots))
+    if isinstance(request, PlaceboBody):
+        return StudyOfModel(model.id, placebo.plan(request, data))
     return StudyOfModel(model.id, selection.plan(request, data, slots))
 
 
@@ -174,6 +183,12 @@ def newest(session: Session, owner: str, model_id: str, kind: str) -> StudyView 
     return None if study is None else _view(session, study)
 
 
+def placebo_of(engine: Engine, owner: str, study_id: str) -> PlaceboView | None:
+    """Return the result of a study "placebo", None before it has succeeded; raises NotFoundError."""
+    with session_scope(engine, read_only=True) as session:
+        return view(session, owner, study_id).placebo
+
+
 def _view(session: Session, study: Study, *, with_result: bool = True) -> StudyView:
     succeeded = study.state == SUCCEEDED
     done = study.num_fits if succeeded else store.fits_done(session, study.id)
@@ -187,6 +202,7 @@ def _view(session: Session, study: Study, *, with_result: bool = True) -> StudyV
         progress=FitsView(fraction=fraction, fits_done=done, fits=study.num_fits),
         selection=selection.result(study.request, statistics) if shown == "selection" else None,
         tuning=tuning.result(study.request, statistics) if shown == "tuning" else None,
+        placebo=placebo.result(study.request, statistics) if shown == "placebo" else None,
         error=if_any(ErrorView, study.error),
     )
 

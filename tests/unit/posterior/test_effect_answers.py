@@ -227,5 +227,5 @@ def test_placebos_are_as_probable_as_the_treatment(more):
     posterior = fit(
         features(table) | known, y, treatment=table["treatment"], **SHORT | {"num_draws": 2}, **more
     )
-    drawn = placebo_fit(posterior, 1).origin.problem.training.by_role["treatment"]
+    drawn = placebo_fit(posterior.origin.problem, 1).origin.problem.training.by_role["treatment"]
     assert np.corrcoef(drawn, table["a"])[0, 1] > 0.2

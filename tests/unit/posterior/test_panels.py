@@ -145,6 +145,39 @@ def test_two_periods_and_cohorts_are_a_difference_of_differences():
     assert run(problem, progress=False).effects().average.mean == pytest.approx(expected, abs=0.02)
 
 
+def test_lags_beside_a_mean_of_nothing_are_normal():
+    """With m frozen at 0, flat cohorts and units, lags have the closed form of a normal mean and prior."""
+    rng, units = np.random.default_rng(3), 60
+    first = np.repeat([2.0, np.nan], units // 2)
+    year = np.arange(4.0)
+    lag = year - first[:, None]
+    effect = np.where(lag >= 0, 1.0 + np.nan_to_num(lag), 0.0)
+    y = (effect + 0.5 * rng.normal(size=effect.shape)).reshape(-1)
+    table = {"year": np.tile(year, units), "first": np.repeat(first, 4), "unit": np.repeat(range(units), 4)}
+    settings = {"num_trees": 1, "num_chains": 2, "num_burnin": 50, "num_draws": 300, "thin": 2}
+    problem = without_splits(table, y, linear=False, transform="none", **settings)
+    training, groups = problem.training, problem.training.part(GroupTraining)
+    parts = {**training.parts, "groups": replace(groups, scales=(1e-9, 1e-9))}
+    constants = replace(training.constants, leaf_sd=1e-9, offset=0.0)
+    posterior = run(replace(problem, training=replace(training, parts=parts, constants=constants)))
+    prior: EffectPrior = training.part(EffectPrior)
+    draws = posterior.law.draws.chains()
+    drawn = {name: np.concatenate([each.scalars[name] for each in draws]) for name in draws[0].scalars}
+    sigma, own = np.concatenate([each.sigma for each in draws]), training.by_role[ROLE]
+    law, coded = posterior.law, posterior.training_rows().part(np.array([0]))
+    means = []
+    for arm, _ in enumerate(posterior.header.arms):
+        variance = prior.share**2 * (drawn[f"effect_sd {arm}"] ** 2 + prior.mean_sd**2)
+        precision = np.sum(own == arm) / sigma**2 + 1 / variance
+        means.append([np.sum(y[own == arm]) / sigma**2 / precision, 1 / precision])
+    for arm, pair in enumerate(Compared.beside_first(posterior.header.effects), start=1):
+        found = law.effect_of(coded, law.alike(None), pair)[:, 0]
+        mean = np.mean(means[arm][0] - means[0][0])
+        sd = np.sqrt(np.mean(means[arm][1] + means[0][1]))
+        assert found.mean() == pytest.approx(mean, abs=0.15 * sd)
+        assert found.std() == pytest.approx(sd, rel=0.1)
+
+
 @pytest.mark.slow  # sampled: many draws
 def test_lags_of_three_cohorts_have_their_exact_law():
     """Without splits the model is normal given its scales: lags have means and sds of linear algebra."""
