@@ -50,7 +50,7 @@ def run_forecast(context: Context, claim: Claim, watch: Watch, stored: BatchPred
         request["interval"],
         some,
         asked["at"],
-        num_threads=context.settings.worker_chain_threads or None,
+        num_threads=1,  # beside other units
     )
     columns, types = answer.columns().items(), ahead.types
     table = pa.table({name: pa.array(each, types.get(name), from_pandas=True) for name, each in columns})

@@ -38,7 +38,7 @@ from sampler.host.forecasts import Forecast, Forecaster, ForecastTotals, Rehears
 
 MOST_CELLS = 20_000  # series times steps of an answer, of each of which there are a thousand paths
 # Of a cell's paths, as rows times draws times trees are counted: the work before the trees, and of a tree.
-CELL_WORK, TREE_WORK = 6_000_000, 60_000
+CELL_WORK, TREE_WORK = 10_000_000, 2_000
 MOST_FIGURES = 2_000_000  # of paths in an answer
 MOST_TOTALS, MOST_SERIES = 20, 100_000
 HISTORY_HORIZONS = 6  # of outcomes on a chart

@@ -289,6 +289,8 @@ def test_each_value_of_a_column_has_its_forecaster(client, settings, database, s
         (["s0"], "succeeded"),
         (["s1"], "succeeded"),
     ]
+    for tab in ("", "/forecast", "/outcomes", "/improve", "/settings"):
+        page_of(client.get(f"/ui/models/{models[0]['model_id']}{tab}", headers=ACCEPT))
     columns = client.get(f"{path}/forecast/template").json()
     assert columns["shop"] == ["s0"] * 4 + ["s1"] * 4
     columns["promo"] = [row % 4 == 1 for row in range(8)]
