@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from sampler.array_types import Floats, Longs
+from sampler.data.scalars import counted
 from sampler.errors import SettingsError, suggestion
 from sampler.forecasts.calibration import (
     ALL,
@@ -178,11 +179,10 @@ class Forecast(Answer):
         factors = {kind: factor_of(self.calibration, kind, level, interval) for kind in {*claims}}
         counts = self.calibration.counts
         figures = [
-            interval_of(self._sums(rows, first, last), level, factors[kind], counts=counts)
+            interval_of(self._together(rows, first, last).sum(axis=1), level, factors[kind], counts=counts)
             for rows, kind in zip(sets.values(), claims, strict=True)
         ]
         median, lower, upper = np.array(figures).T
-        said = self.calibration.claim(max(claims, key=claims.count), level, **self.claim_of)
         return ForecastTotals(
             {name: [key[j] for key in sets] for j, name in enumerate(names)},
             [len(rows) for rows in sets.values()],
@@ -192,24 +192,59 @@ class Forecast(Answer):
             upper,
             level,
             interval,
-            said if interval == CALIBRATED else "Intervals are those of the paths.",
+            self._claim(max(claims, key=claims.count), level, interval, last if first == 1 else None),
             self.target,
         )
 
-    def _sums(self, rows: Sequence[int], first: int, last: int) -> Floats:
-        """Sum paths of series over the same times: steps count from the newest end of theirs."""
+    def lead_times(self) -> list[ForecastTotals]:
+        """Return the totals of all series over each lead time: the first step, the first two, and so on.
+
+        Each is what `total` gives of it; those beyond a series that ends early are left out.
+        """
+        apart = max(self.behind) - min(self.behind)
+        last = self.median.shape[1] - apart
+        if last < 1:
+            return []
+        rows = range(len(self.behind))
+        kind = TOTALS if len(rows) == 1 else ALL
+        sums = np.cumsum(self._together(rows, 1, last), axis=1)
+        factor = factor_of(self.calibration, kind, self.level, self.interval)
+        median, lower, upper = interval_of(sums, self.level, factor, counts=self.calibration.counts)
+        return [
+            ForecastTotals(
+                {},
+                [len(rows)],
+                (1, lead),
+                median[lead - 1 : lead],
+                lower[lead - 1 : lead],
+                upper[lead - 1 : lead],
+                self.level,
+                self.interval,
+                self._claim(kind, self.level, self.interval, lead),
+                self.target,
+            )
+            for lead in range(1, last + 1)
+        ]
+
+    def _claim(self, kind: str, level: float, interval: str, lead: int | None) -> str:
+        if interval != CALIBRATED:
+            return "Intervals are those of the paths."
+        return self.calibration.claim(kind, level, **self.claim_of, lead=lead)
+
+    def _together(self, rows: Sequence[int], first: int, last: int) -> Floats:
+        """Sum paths of series at the same times, [path, step]: steps count from the newest end of theirs."""
         ahead = [self.behind[row] - min(self.behind[each] for each in rows) for row in rows]
         if (most := self.median.shape[1] - max(ahead)) < last:
             row = rows[int(np.argmax(ahead))]
             name = ", ".join(f"{column} {values[row]}" for column, values in self.series.items())
             raise SettingsError(
-                f"{name} ends {max(ahead)} steps before others, so step {last} of these is beyond its "
-                f"horizon: {f'steps up to {most}, or ' if most > 0 else ''}forecast without it (series=)",
+                f"{name} ends {counted(max(ahead), 'step')} before others, so step {last} of these is beyond "
+                f"its horizon: {f'steps up to {most}, or ' if most > 0 else ''}forecast without it (series=)",
                 field="steps",
                 code="out_of_range",
             )
         each = (self.paths[:, row, first - 1 + by : last + by] for row, by in zip(rows, ahead, strict=True))
-        return np.asarray(sum(own.sum(axis=1) for own in each))
+        return np.asarray(sum(each))
 
     def __str__(self) -> str:
         count, horizon = self.median.shape
@@ -334,7 +369,7 @@ class Rehearsals(Answer):
         share = float(np.nansum(self.inside * self.number) / self.number.sum())
         rel = float(np.nansum(self.loss * self.number) / np.nansum(self.naive_loss * self.number))
         return (
-            f"{len({*self.origin})} rehearsals: {share:.2f} of {int(self.number.sum())} outcomes were inside "
+            f"{len({*self.origin})} rehearsals: {share:.0%} of {int(self.number.sum())} outcomes were inside "
             f"{self.level:.0%} intervals; loss {rel:.2f} of that of the last season's outcomes"
         )
 

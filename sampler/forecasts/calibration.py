@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from sampler.array_types import Floats, Longs
-from sampler.data.scalars import counted, number_to_text
+from sampler.data.scalars import counted
 from sampler.errors import DataError
 from sampler.forecasts.history import History, SeriesKey
 from sampler.forecasts.members import Member
@@ -125,14 +126,25 @@ class Calibration:
         """Return what is judged: "steps", "totals" of one series, or totals of "all"."""
         return {STEPS: self.steps, TOTALS: self.totals, ALL: self.together}[kind]
 
-    def windows(self, kind: str) -> float:
-        """Return how many rehearsals those are worth that overlap and are of like series: R."""
-        length = float((self.origins[-1] + self.horizon - self.origins[0]) / self.horizon)
+    def windows(self, kind: str, lead: int | None = None) -> float:
+        """Return how many rehearsals those are worth that overlap and are of like series: R.
+
+        Of sums over the first steps up to a lead time these overlap less; there are no more than rehearsals.
+        """
+        steps = lead or self.horizon
+        length = float((self.origins[-1] + steps - self.origins[0]) / steps)
+        if lead is not None:
+            length = min(length, float(len(self.origins)))
         count = self.judged(kind).y.shape[1]
         return float(length * count / (1 + (count - 1) * self._resemblance(kind)))
 
     def _resemblance(self, kind: str) -> float:
         """Return the mean correlation of series' errors, in units of their intervals, from 0 up."""
+        if (kind, None) not in self._known:
+            self._known[kind, None] = self._judge_resemblance(kind)
+        return self._known[kind, None]
+
+    def _judge_resemblance(self, kind: str) -> float:
         judged = self.judged(kind)
         middle, lower, upper = judged.ends(0.9)
         error = (judged.y - middle) / np.maximum(upper - lower, 1e-300)
@@ -145,7 +157,17 @@ class Calibration:
             return 1.0
         return float(np.interp(level, LEVELS, [self._factor(kind, each) for each in LEVELS]))
 
+    @cached_property
+    def _known(self) -> dict[tuple[str, float | None], float]:
+        """Return what was computed of a kind: factors by level, and under None the resemblance."""
+        return {}
+
     def _factor(self, kind: str, level: float) -> float:
+        if (kind, level) not in self._known:
+            self._known[kind, level] = self._judge_factor(kind, level)
+        return self._known[kind, level]
+
+    def _judge_factor(self, kind: str, level: float) -> float:
         judged = self.judged(kind)
         scores = judged.scores(level, 0.5 * self.counts)
         scores = np.sort(scores[~np.isnan(scores)])
@@ -156,33 +178,45 @@ class Calibration:
         share = 0.5 if judged.y.shape[1] == 1 else windows / (windows + 5)
         return float(np.clip(scores[rank - 1] ** share, 1.0, LARGEST))
 
-    def inside(self, kind: str, level: float) -> Floats:
-        """Tell which outcomes were inside widened intervals, [origin, series, step], NaN where none came."""
+    def inside(self, kind: str, level: float, lead: int | None = None) -> Floats:
+        """Tell which outcomes were inside widened intervals, [origin, series, step], NaN where none came.
+
+        With a lead time those of this step alone.
+        """
         nearest = nearest_level(level)
         judged = self.judged(kind)
+        if lead is not None:
+            judged = Judged(judged.y[..., lead - 1 : lead], judged.quantiles[..., lead - 1 : lead])
         scores = judged.scores(nearest, 0.5 * self.counts)
         return np.where(np.isnan(scores), np.nan, scores <= self.factor(kind, nearest) + 1e-9)
 
-    def claim(self, kind: str, level: float, first: Any, last: Any, of: str) -> str:
-        """Say what is known of calibrated intervals; `first` and `last` are origins, `of` names series."""
+    def claim(self, kind: str, level: float, first: Any, last: Any, of: str, lead: int | None = None) -> str:
+        """Say what is known of calibrated intervals; `first` and `last` are origins, `of` names series.
+
+        With a lead time it is said of sums over the first steps up to it alone, else of those of any number.
+        """
         if not self:
             return "No rehearsal was made: nothing is known of how often intervals hold."
         number = len(self.origins)
         where = f"{counted(number, 'rehearsal')} (origins {first} to {last}{of})"
         totals = "totals of all series" if kind == ALL else "totals"
-        if kind != STEPS and self.windows(kind) < FEW_WINDOWS:
-            return f"Estimated in {where}, which overlap: too few to tell how many {totals} intervals hold."
+        over = "the first steps" if lead is None else f"{'the first ' * (lead > 1)}{counted(lead, 'step')}"
+        if kind != STEPS and self.windows(kind, lead) < FEW_WINDOWS:
+            which = totals if lead is None else f"{totals} over {over}"
+            return f"Estimated in {where}, which overlap: too few to tell how many {which} intervals hold."
         nearest = nearest_level(level)
-        inside = self.inside(kind, level)
+        inside = self.inside(kind, level, lead)
         shares = [float(np.nanmean(each)) for each in inside if not np.isnan(each).all()]
-        low, high, mean = (
-            number_to_text(each, 2) for each in (min(shares), max(shares), float(np.nanmean(inside)))
-        )
+        if not shares:
+            what = "outcome" if kind == STEPS else f"total over {over}"
+            return f"Nothing is known of how often intervals hold: in {where} no {what} came without a gap."
+        low, high, mean = (f"{each:.0%}" for each in (min(shares), max(shares), float(np.nanmean(inside))))
         said = (
             f"Estimated in {where}: {mean} of {np.count_nonzero(~np.isnan(inside))} "
-            f"{'outcomes' if kind == STEPS else f'{totals} over the first steps'} were inside {nearest:.0%} "
-            f"intervals, {f'by rehearsal from {low} to {high}' if low != high else 'in each rehearsal'}"
+            f"{'outcomes' if kind == STEPS else f'{totals} over {over}'} were inside {nearest:.0%} intervals"
         )
+        if inside[0].size > 1:  # one alone is inside or not
+            said += f", {f'by rehearsal from {low} to {high}' if low != high else 'in each rehearsal'}"
         if kind == STEPS and self.windows(TOTALS) >= FEW_WINDOWS:
             whole = self.inside(TOTALS, level)[:, :, -1]
             whole = whole[~np.isnan(whole)]

@@ -425,7 +425,7 @@ def test_the_service_and_the_reference_open(window):
 
 
 @pytest.mark.slow
-def test_a_forecast_by_clicks(window, address, tmp_path):
+def test_a_forecast_by_clicks(window, chromium, address, tmp_path):  # noqa: F811  the fixture of that name
     """A plan for a table of series is filled in and chosen; a fan, totals and rehearsals show."""
     columns, y = shops(2)
     rows = [",".join([*columns, "sales"])]
@@ -458,9 +458,68 @@ def test_a_forecast_by_clicks(window, address, tmp_path):
         bart.upload(filled.encode(), name="plan")
     page.click(".tabs >> text=Forecast")
     page.select_option("#known", label="plan (8 rows)")
-    page.select_option("#lead", "3")
-    page.click("button:has-text('Show')")
+    page.click("#asked button")
     page.wait_for_selector("#steps")
-    assert "Total over the first 3 steps" in page.inner_text("main")
     assert window.pictures() == 2
     window.shoot("forecast")
+    _move_the_lead_time(window)
+    plain = chromium.new_context(java_script_enabled=False, viewport={"width": 390, "height": 900})
+    other = Watched(plain, address)
+    other.go(page.url.removeprefix(address).replace("lead=1", "lead=3"))
+    other.tab_to("#lead")
+    other.page.keyboard.press("Home")
+    other.press("[data-hide-when-alive]", "**lead=1*")
+    assert _told(other.page) == _told(page)
+    other.fits()
+    plain.close()
+    assert not other.trouble
+
+
+def _told(page: Any) -> dict[str, str]:
+    """Return what a panel of totals tells, by name."""
+    return {
+        place.get_attribute("data-told"): place.inner_text() for place in page.locator("[data-told]").all()
+    }
+
+
+def _move_the_lead_time(window: Watched) -> None:
+    """By arrow keys, mouse and finger the total, its end and its claim are those of the table's row."""
+    page = window.page
+    rows = page.locator("[data-leads] tbody tr")
+    slider = page.locator("#lead")
+
+    def shows(lead: int) -> None:
+        assert slider.input_value() == str(lead)
+        told, row = _told(page), rows.nth(lead - 1)
+        assert told["claim"] == row.get_attribute("data-claim")
+        assert told["every-claim"] == row.get_attribute("data-every-claim")
+        for name in ("total", "interval", "every", "every-interval", "until"):
+            assert told[name] == row.locator(f"[data-{name}]").text_content()
+        assert f"the first {told['steps']}" in " ".join(page.inner_text("[data-leads] h2").split())
+        assert told["total"] in slider.get_attribute("aria-valuetext")
+        seen.append(told["total"])
+
+    seen: list[str] = []
+    shows(4)
+    window.tab_to("#lead")
+    for key, lead in (("ArrowLeft", 3), ("ArrowDown", 2), ("ArrowRight", 3), ("Home", 1)):
+        page.keyboard.press(key)
+        shows(lead)
+    assert "lead=1" in page.url
+    box = slider.bounding_box()
+    page.mouse.move(box["x"] + 8, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.65, box["y"] + box["height"] / 2, steps=4)
+    shows(3)  # while it is held
+    page.mouse.move(box["x"] + box["width"] * 0.34, box["y"] + box["height"] / 2)
+    page.mouse.up()
+    shows(2)
+    touch = page.context.new_cdp_session(page)
+    at = {"x": box["x"] + box["width"] - 6, "y": box["y"] + box["height"] / 2}
+    touch.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [at]})
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    shows(4)
+    assert len({*seen}) == 4
+    page.focus("#lead")
+    page.keyboard.press("Home")
+    assert '"steps": [ 1, 1 ]' in " ".join(page.locator(".snippets code").first.text_content().split())

@@ -48,14 +48,15 @@ async def show(
 
     def work() -> forecasts.ShownForecast:
         body = ForecastBody(known=known or None, level=level)
-        return forecasts.shown(predictor, owner, model_id, row, lead, body)
+        return forecasts.shown(predictor, owner, model_id, row, body)
 
     if frame["model"].state == "succeeded":
         found = await gate.run(work)
     listed = datasets.list_page(session, owner, PLANS, None).items if found and found.needed else []
     asked = {"known": known or "ROWS_OF_THE_PLAN"} if found and found.needed else {}
     error = found and found.refused
-    lead = lead or (found.horizon if found else 1)
+    horizon = found.horizon if found else 1
+    lead = min(lead or horizon, horizon)
     body = asked | {"level": level, "totals": [{"steps": [1, lead]}]}
     call = snippets.call("forecast", model_id, *asked.values(), level=level)
     return render.render(

@@ -191,7 +191,31 @@ function enliveCompare(form) {
   show();
 }
 
+// Moved, a slider of lead times shows the total and the claim of that row of its table.
+function enliveLead(panel) {
+  const slider = panel.querySelector("input[type=range]");
+  const rows = panel.querySelectorAll("tbody tr");
+  const places = panel.querySelectorAll("[data-told]");
+  function show() {
+    const row = rows[slider.value - 1];
+    const text = (name) => row.getAttribute(`data-${name}`) ?? row.querySelector(`[data-${name}]`).textContent;
+    for (const place of places) place.textContent = text(place.dataset.told);
+    slider.setAttribute("aria-valuetext", `${text("steps")}, ${text("total")}`);
+  }
+  slider.addEventListener("input", show);
+  slider.addEventListener("change", () => { // the address and the commands are of what is shown
+    const here = new URL(location);
+    here.searchParams.set("lead", slider.value);
+    history.replaceState(history.state, "", here);
+    for (const code of document.querySelectorAll(".snippets code")) {
+      code.textContent = code.textContent.replace(/("steps": \[\s*1,\s*)\d+/, `$1${slider.value}`);
+    }
+  });
+  addEventListener("pageshow", show); // browsers keep where a slider was
+}
+
 for (const button of document.querySelectorAll("[data-copy]")) enliveCopy(button);
+for (const panel of document.querySelectorAll("[data-leads]")) enliveLead(panel);
 enliveForms();
 const estimated = document.querySelector("form[data-estimated]");
 if (estimated) {

@@ -422,9 +422,11 @@ class ShownForecast:
     is_rehearsed
         Whether the series that was asked for was rehearsed.
     steps
-        Its next steps, and the total over the lead time; None where a plan is missing.
-    total_of_all
-        That of all series together; None of many, and where some end too early for it.
+        Its next steps; None where a plan is missing.
+    totals
+        Its totals over each lead time, from the first step alone to all.
+    totals_of_all
+        Those of all series together, None beyond a series that ends early; empty of many series.
     refused
         Why there are no steps: what is wrong with the plan or the series.
 
@@ -435,13 +437,12 @@ class ShownForecast:
     needed: list[str]
     is_rehearsed: bool
     steps: ForecastView | None = None
-    total_of_all: ForecastTotalsView | None = None
+    totals: Sequence[ForecastTotals] = ()
+    totals_of_all: Sequence[ForecastTotals | None] = ()
     refused: ServiceError | None = None
 
 
-def shown(
-    predictor: Predictor, owner: str, model: str, row: int, lead: int | None, body: ForecastBody
-) -> ShownForecast:
+def shown(predictor: Predictor, owner: str, model: str, row: int, body: ForecastBody) -> ShownForecast:
     """Return what a page shows of the series with this number; raises as `forecast` but for its 422."""
     forecaster = load(predictor, owner, model)[1].forecaster
     history, asked = forecaster.history, forecaster.history.asked
@@ -451,14 +452,14 @@ def shown(
     found = ShownForecast(names, horizon, needed, tuple(key) in forecaster.calibration.keys)
     if needed and body.known is None:
         return found
-    last = min(lead or horizon, horizon)
-    one = body.model_copy(update={"series": [key], "totals": [TotalBody(steps=[last])]})
+    one = body.model_copy(update={"series": [key]})
     try:
-        found = replace(found, steps=forecast(predictor, owner, model, one).view())
+        answer = forecast(predictor, owner, model, one)
+        found = replace(found, steps=answer.view(), totals=answer.forecast.lead_times())
         if 1 < len(names) <= MOST_TOGETHER:
             every = forecast(predictor, owner, model, body).forecast
-            if last + max(every.behind) - min(every.behind) <= horizon:
-                found = replace(found, total_of_all=_total(every.total(last)))
+            totals = every.lead_times()
+            found = replace(found, totals_of_all=[*totals, *[None] * (horizon - len(totals))])
     except (InvalidRequestError, UnusableDataError) as error:
         return replace(found, refused=error)
     return found

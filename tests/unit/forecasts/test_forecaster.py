@@ -69,6 +69,32 @@ def test_totals_are_sums_of_paths(forecaster, plan):
     assert answer.total(by="shop").columns()["number_of_series"] == [1, 1, 1]
 
 
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_lead_times_are_all_totals_from_the_first_step(forecaster, plan, level):
+    """Each is the total over its steps, with a claim that counts the rehearsals of this lead time alone."""
+    for series in (None, ["s1"]):
+        answer = forecaster.forecast(plan, level, series=series)
+        each = answer.lead_times()
+        assert [total.steps for total in each] == [(1, 1), (1, 2), (1, 3), (1, 4)]
+        for lead, total in enumerate(each, 1):
+            own = answer.total(lead)
+            assert np.allclose([total.median, total.lower, total.upper], [own.median, own.lower, own.upper])
+            assert (total.count, total.claim) == (own.count, own.claim)
+    inside = forecaster.calibration.inside("totals", level)[:, :, 1]
+    share, sized = f"{inside.mean():.0%} of {inside.size}", f"{level:.0%} intervals"
+    assert f"{share} totals over the first 2 steps were inside {sized}" in answer.total(2).claim
+    assert "totals over 1 step were" in each[0].claim
+
+
+def test_gaps_leave_less_to_claim():
+    """Of a series with a gap in each rehearsal no total over all steps came, which its claim says."""
+    at = np.delete(np.arange(80), np.arange(57, 80, 3))
+    sales = fit({"t": at}, np.sin(at) + 5, time="t", horizon=4, difference="last", season=1, **SHORT)
+    answer = sales.forecast()
+    assert "no total over the first 4 steps came without a gap" in answer.total().claim
+    assert "of" in answer.total(1).claim
+
+
 def test_the_file_has_all(forecaster, plan, tmp_path):
     """Saved, loaded and pickled, it answers with the same bits."""
     forecaster.save(tmp_path / "sales")

@@ -410,7 +410,7 @@ def test_many_series_are_forecast_in_the_background(client, settings, monkeypatc
 
 @only("sqlite")
 def test_series_that_end_apart_have_a_page(client):
-    """The total of all is left out where some end too early for it; a series too old has its reason."""
+    """There is no total of all where some end too early for it; a series too old has its reason."""
     table, y = shops(3, 40)
     kept = ~np.isin(np.arange(120), [79, *range(115, 120)])
     rows = rows_of({name: table[name] for name in ("month", "shop")}, kept)
@@ -421,7 +421,7 @@ def test_series_that_end_apart_have_a_page(client):
     address = f"/ui/models/{imported.json()['id']}/forecast"
     for row, lead, words_of, lacks in (
         (0, 1, "All series", "ends at"),
-        (1, 2, "Total over the first 2 steps", "All series"),
+        (1, 2, "so far ahead there is no forecast of all", "ends at"),
         (2, 1, "shop s2 ends at", "Total over"),
     ):
         page = page_of(
@@ -429,9 +429,26 @@ def test_series_that_end_apart_have_a_page(client):
         )
         assert words_of in page.words
         assert lacks not in page.words
-        assert {"of", "lead"} <= {each["name"] for each in page.controls}
+        assert ({"of"} if row == 2 else {"of", "lead"}) <= {each["name"] for each in page.controls}
+        assert number(sales.forecast(series=["s0"]).total(lead).upper[0], 4) in page.words or row
     asked = client.post(f"/models/{imported.json()['id']}/forecast", json={"totals": [{"steps": [2]}]})
-    assert (asked.status_code, "ends 1 steps before" in asked.json()["detail"]) == (422, True)
+    assert (asked.status_code, "ends 1 step before" in asked.json()["detail"]) == (422, True)
+
+
+@only("sqlite")
+def test_one_series_has_pages(client):
+    """A forecaster of one series, with nothing known ahead, has an overview and a forecast, without "all"."""
+    sales = fit({"t": np.arange(40)}, np.arange(40) % 7, time="t", horizon=3, difference="last", **SHORT)
+    sent = {"content-type": "application/vnd.bartserve.model"}
+    imported = client.post("/models", content=sales.to_bytes(), headers=sent)
+    address = f"/ui/models/{imported.json()['id']}"
+    assert "Forecasts 3 steps" in page_of(client.get(address, headers=ACCEPT)).words
+    page = page_of(client.get(f"{address}/forecast", params={"lead": 99}, headers=ACCEPT))
+    words_of = " ".join(page.words.split())
+    assert "Total over the first 3 steps, to 42" in words_of
+    assert "All series" not in page.words
+    for total in sales.forecast().lead_times():
+        assert f"{number(total.lower[0], 4)} to {number(total.upper[0], 4)}" in words_of
 
 
 def test_the_form_asks_for_a_forecast(client, dataset_id):
