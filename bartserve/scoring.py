@@ -65,7 +65,7 @@ class Scorer:
     Raises
     ------
     SettingsError
-        For a model that is none of these, and options that don't suit it.
+        For a model that is none of these, such as a forecaster, and options that don't suit it.
 
     """
 
@@ -87,7 +87,10 @@ class Scorer:
         self._path: str | None = None
         self._contents = b""
         if _forecasts(model):
-            message = "a forecaster forecasts later steps and predicts no rows: ask forecast"
+            message = (
+                "a forecaster forecasts whole series and predicts no rows: ask forecast(plan, series=[..]) "
+                "of it in each process, to which it is sent as its file; each series has the same forecast"
+            )
             raise SettingsError(message, field="model", code="not_applicable")
         if isinstance(model, Posterior):
             self._contents = model.to_bytes()

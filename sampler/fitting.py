@@ -341,7 +341,7 @@ def fit(
     from sampler.pairs import check  # noqa: PLC0415
 
     if Forecasting.read({name: arguments[name] for name in FORECAST}) is not None:
-        from sampler.forecasts.fitting import fit_forecaster  # noqa: PLC0415
+        from sampler.forecasts.forecaster import fit_forecaster  # noqa: PLC0415
 
         check(Combination({**arguments, "outcomes": 2 if are_several(y) else 1}))
         forecaster: Any = fit_forecaster(X, y, arguments)

@@ -6,19 +6,18 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sampler.array_types import Floats
 from sampler.bart.chain import OUT_OF_GRID
-from sampler.data.rows import Rows
 from sampler.data.table import RawColumn, Table
 from sampler.definitions.forecast import FORECAST, Forecasting
 from sampler.errors import DataError, DataWarning, SamplerError, SettingsError, suggestion
 from sampler.families import FAMILIES
-from sampler.forecasts.calibration import rehearse
-from sampler.forecasts.forecaster import Forecaster
+from sampler.forecasts.calibration import Calibration, rehearse
 from sampler.forecasts.history import History, SeriesKey
 from sampler.forecasts.members import NUGGET, Member, members_of
 from sampler.forecasts.paths import MOST_COMMON, Fitted
@@ -35,34 +34,10 @@ LEAST_ROWS = 30  # of a series alone
 COMMON_SERIES, COMMON_STEPS = 50, 60  # by which the noise in common is judged
 
 
-def fit_forecaster(X: Any, y: Any, arguments: Mapping[str, Any]) -> Forecaster:
-    """Fit a forecaster; the arguments are those of `fit`, which don't contradict each other.
-
-    Raises
-    ------
-    DataError
-        For rows that no forecast can be made from, located by series and time.
-    SettingsError
-        For settings that forecasts don't have, and a horizon that no rehearsal could judge.
-
-    """
-    rows = Rows.read(X, y, {}, arguments["target_name"])
-    history, settings = plan_forecaster(rows.table, rows.outcome, arguments)
-    running = {"executor": arguments["executor"], "num_threads": arguments["num_threads"]}
-    fitted = fit_members(history, settings, **running)
-    calibration = rehearse(
-        history,
-        lambda before: fit_members(before, settings, **running),
-        settings["seed"],
-        running["num_threads"],
-    )
-    return Forecaster(history, fitted, calibration, settings)
-
-
 def plan_forecaster(
     table: Table, outcome: RawColumn, arguments: Mapping[str, Any]
 ) -> tuple[History, dict[str, Any]]:
-    """Read the history of a fit and resolve its settings; raises as `fit_forecaster`."""
+    """Read the history of a fit and resolve its settings; raises as a fit of a forecaster."""
     asked = read_asked({name: arguments.get(name) for name in FORECAST}, table.names)
     if asked is None:
         raise SettingsError("time is needed: name the column of times", field="time", code="not_accepted")
@@ -111,14 +86,11 @@ def planned_members(history: History, settings: Mapping[str, Any]) -> list[Membe
 def fit_member(history: History, settings: Mapping[str, Any], number: int, **running: Any) -> Fitted | None:
     """Fit one of the planned members, run as `sampler.running.run` is told; None where it can't be learnt."""
     member = planned_members(history, settings)[number]
-    scales = member.scales(history)
-    if (training := _training(member, history, scales)) is None:
+    if (rows := _rows(history, settings, number)) is None:
         return None
-    columns, z = training
+    columns, z = rows
     kinds = dict.fromkeys({*member.columns(history.target)} & columns.keys(), "number")
     own = settings_of_member(settings, member) | {"seed": int(settings["seed"]) + number}
-    if member.scale != "counts":
-        z = z + NUGGET * np.random.default_rng([int(settings["seed"]), number]).normal(size=len(z))
     try:
         posterior = run(prepare(columns, z, **{**settings, **own}, columns=kinds), **running)
     except SamplerError as error:
@@ -126,10 +98,57 @@ def fit_member(history: History, settings: Mapping[str, Any], number: int, **run
             raise
         warnings.warn(f"the member {member.name} is left out: {error}", DataWarning, stacklevel=2)
         return None
+    return _fitted(member, posterior, history)
+
+
+def _rows(history: History, settings: Mapping[str, Any], number: int) -> tuple[dict[str, Any], Floats] | None:
+    """Return the columns and outcomes of a planned member's fit; None where there are too few."""
+    member = planned_members(history, settings)[number]
+    training = _training(member, history, member.scales(history))
+    if training is None or member.scale == "counts":
+        return training
+    columns, z = training
+    return columns, z + NUGGET * np.random.default_rng([int(settings["seed"]), number]).normal(size=len(z))
+
+
+def _fitted(member: Member, posterior: Posterior, history: History) -> Fitted:
+    scales = member.scales(history)
     fitted = Fitted(member, posterior, _by_series(history, scales), 0.0)
     if len(history.keys) > 1 and member.scale != "counts":
         return replace(fitted, common=_common(fitted, history, scales))
     return fitted
+
+
+def extend_members(
+    history: History,
+    fitted: Sequence[Fitted],
+    calibration: Calibration,
+    settings: Mapping[str, Any],
+    num_draws: int,
+    num_threads: int | None,
+) -> tuple[list[Fitted], Calibration]:
+    """Continue the chains of members, and rehearse with as many draws; raises as `Forecaster.extend`."""
+    if calibration:  # without what was observed since: the last rehearsal ended with the fit
+        newest = calibration.origins[-1] - history.start + history.asked.horizon
+        known = [at for at, key in enumerate(history.keys) if key in fitted[0].scales]
+        history = history.of_series(np.array(known)).until(newest)
+    planned = planned_members(history, settings)
+    extended = []
+    for each in fitted:
+        rows = _rows(history, settings, planned.index(each.member)) if each.member in planned else None
+        try:
+            if rows is None:
+                raise DataError("a member has no rows")  # noqa: TRY301
+            posterior = each.posterior.extend(num_draws, *rows, progress=False)
+        except DataError as error:
+            raise DataError(
+                f"the chains of the member {each.member.name} can't continue, since steps before the end of "
+                "the fit were observed after it: fit again with more num_draws"
+            ) from error
+        extended.append(_fitted(each.member, posterior, history))
+    longer = {**settings, "num_draws": extended[0].posterior.num_draws}
+    fit = partial(fit_members, settings=longer, num_threads=num_threads)
+    return extended, rehearse(history, fit, longer["seed"], num_threads)
 
 
 def learns(history: History, settings: Mapping[str, Any]) -> int:

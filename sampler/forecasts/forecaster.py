@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from sampler.array_types import Floats, Longs
-from sampler.data.rows import named_column
+from sampler.data.rows import Rows, named_column
 from sampler.data.scalars import as_text, counted
 from sampler.data.table import read_column, read_rows
 from sampler.errors import DataError, DataProblem, SettingsError
@@ -25,7 +25,8 @@ from sampler.forecasts.answers import (
     interval_named,
     interval_of,
 )
-from sampler.forecasts.calibration import STEPS, Calibration, slots_of, thinning_of
+from sampler.forecasts.calibration import STEPS, Calibration, rehearse, slots_of, thinning_of
+from sampler.forecasts.fitting import extend_members, fit_members, plan_forecaster
 from sampler.forecasts.history import ZERO, History, SeriesKey, read_panel
 from sampler.forecasts.paths import Fitted, Start, sample_paths
 from sampler.forecasts.steps import NUMBER, Times
@@ -253,14 +254,32 @@ class Forecaster:
         """Refuse: later steps are asked of `forecast`."""
         raise SettingsError("a forecaster answers by step: ask forecast", field=None, code="not_applicable")
 
-    def extend(self, *_arguments: Any, **_options: Any) -> NoReturn:
-        """Refuse: more draws need another fit, and newer outcomes are for `observe`."""
-        raise SettingsError(
-            "a forecaster isn't extended: newer outcomes are added by observe, without a fit; for more draws "
-            "fit again with num_draws",
-            field=None,
-            code="not_applicable",
+    def extend(self, num_draws: int, num_threads: int | None = None) -> Forecaster:
+        """Continue the chains of all members for more draws each, and return a new forecaster.
+
+        It equals that of one longer fit, bit for bit, of the same rows: members go on from the states that
+        the file keeps too, and are fitted again for the rehearsals. What was observed since remains.
+
+        Parameters
+        ----------
+        num_draws
+            Number of further draws per chain.
+        num_threads
+            Threads; None for one per core.
+
+        Raises
+        ------
+        SettingsError
+            When there are no states to continue from, or `num_draws` is out of range.
+        DataError
+            When steps before the end of the fit were observed after it, so that its rows are others.
+
+        """
+        fitted, calibration = extend_members(
+            self.history, self.fitted, self.calibration, self.settings, num_draws, num_threads
         )
+        settings = self.settings | {"num_draws": fitted[0].posterior.num_draws}
+        return Forecaster(self.history, fitted, calibration, settings, self.adapted)
 
     @property
     def _of_claim(self) -> dict[str, Any]:
@@ -435,3 +454,27 @@ class Forecaster:
             f"<Forecaster of {history.target}: {len(history.keys)} series, steps of "
             f"{history.step.in_words}, horizon {self.horizon}, members {'; '.join(self.members)}>"
         )
+
+
+def fit_forecaster(X: Any, y: Any, arguments: Mapping[str, Any]) -> Forecaster:
+    """Fit a forecaster; the arguments are those of `fit`, which don't contradict each other.
+
+    Raises
+    ------
+    DataError
+        For rows that no forecast can be made from, located by series and time.
+    SettingsError
+        For settings that forecasts don't have, and a horizon that no rehearsal could judge.
+
+    """
+    rows = Rows.read(X, y, {}, arguments["target_name"])
+    history, settings = plan_forecaster(rows.table, rows.outcome, arguments)
+    running = {"executor": arguments["executor"], "num_threads": arguments["num_threads"]}
+    fitted = fit_members(history, settings, **running)
+    calibration = rehearse(
+        history,
+        lambda before: fit_members(before, settings, **running),
+        settings["seed"],
+        running["num_threads"],
+    )
+    return Forecaster(history, fitted, calibration, settings)

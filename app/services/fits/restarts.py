@@ -147,7 +147,11 @@ def _planned(
     if model.state != SUCCEEDED:
         raise ConflictError(f"The model is {model.state}: extend it when it has succeeded.")
     settings = model.settings
-    refuse_forecaster(settings, "more draws need another fit; newer outcomes are reported")
+    refuse_forecaster(
+        settings,
+        "its draws and rehearsals belong together, so it isn't extended in place: a fit with more num_draws "
+        "(POST /models) has the same bits, as has extend of its file in Python",
+    )
     try:
         check_extends(str(settings.get("method", "bart")))
     except SettingsError as error:

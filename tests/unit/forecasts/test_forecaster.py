@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sampler import Forecaster, PackedError, SettingsError, fit, load
+from bartserve.scoring import Scorer
+from sampler import DataError, Forecaster, PackedError, SettingsError, fit, load
 from sampler.storage.forecast_file import read_forecaster, write_forecaster
 from tests.support.forecasts import SHORT, rows_of, shops
 
@@ -87,7 +88,7 @@ def test_lead_times_are_all_totals_from_the_first_step(forecaster, plan, level):
 
 
 def test_gaps_leave_less_to_claim():
-    """Of a series with a gap in each rehearsal no total over all steps came, which its claim says."""
+    """A gap in each rehearsal leaves no total over all steps to count, which the claim says."""
     at = np.delete(np.arange(80), np.arange(57, 80, 3))
     sales = fit({"t": at}, np.sin(at) + 5, time="t", horizon=4, difference="last", season=1, **SHORT)
     answer = sales.forecast()
@@ -193,8 +194,46 @@ def test_the_same_bits_whatever_the_order_and_threads(forecaster, plan):
 
 
 def test_what_a_forecaster_is_not_for(forecaster):
-    """Predictions of rows and further draws are refused, with what to do instead."""
+    """Predictions of rows are refused, with what to do instead."""
     with pytest.raises(SettingsError, match="ask forecast"):
         forecaster.predict({})
-    with pytest.raises(SettingsError, match="observe"):
-        forecaster.extend(10)
+    with pytest.raises(SettingsError, match=r"ask forecast\(plan, series=\[\.\.\]\)"):
+        Scorer(forecaster)
+
+
+def test_an_engine_forecasts_series_where_they_are(forecaster, plan):
+    """Pickled, and asked with the plan of one series alone, it forecasts with the bits of the whole."""
+    whole = forecaster.forecast(plan)
+    for at, name in enumerate(("s0", "s1", "s2")):
+        sent = pickle.loads(pickle.dumps(forecaster))
+        own = sent.forecast(rows_of(plan, np.arange(12) // 4 == at), series=[name])
+        assert np.array_equal(own.paths[:, 0], whole.paths[:, at])
+        assert np.array_equal(own.upper[0], whole.upper[at])
+
+
+def test_more_draws_are_those_of_a_longer_fit(forecaster, plan):
+    """Extended, also from its file and after newer rows, it is a longer fit, bit for bit."""
+    table, y = shops()
+    arguments = {"time": "month", "series": "shop", "horizon": 4, "known": ["promo"], "target_name": "sales"}
+    longer = fit(table, y, **arguments, **(SHORT | {"num_draws": 40}))
+    assert forecaster.extend(15).to_bytes() == longer.to_bytes()
+    moved = Forecaster.from_bytes(forecaster.to_bytes())
+    newer = rows_of(plan, np.arange(12) % 4 == 0) | {"sales": [20.0, 30.0, 40.0], "region": ["north"] * 3}
+    another = {name: [*values[:1], *values] for name, values in newer.items()} | {
+        "shop": ["s9", *newer["shop"]]
+    }
+    moved.observe(another)
+    again = moved.extend(15, num_threads=1)
+    assert again.to_bytes() == longer.observe(another).to_bytes()
+    assert len(again.history.keys) == 4
+    with pytest.raises(SettingsError, match="num_draws"):
+        moved.extend(0)
+
+
+def test_other_rows_of_the_fit_are_not_extended():
+    """A gap of the fit that was filled in afterwards ends its chains; the refusal says what to do."""
+    at = np.delete(np.arange(60), 30)
+    sales = fit({"t": at}, np.sin(at), time="t", horizon=2, difference="last", season=1, **SHORT)
+    sales.observe({"t": [30], sales.history.target: [0.0]})
+    with pytest.raises(DataError, match="fit again with more num_draws"):
+        sales.extend(10)
