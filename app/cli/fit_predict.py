@@ -214,7 +214,7 @@ def fit(
     if subgroup:
         settings["subgroups"] = [_subgroup(each) for each in subgroup]
     for role, names in {"features": features, **roles}.items():
-        if names:
+        if names or (role == "features" and names is not None):  # "" is none, as of forecasts
             settings[role] = _listed(names) if ROLES[role].kind in LISTED else names
     directions = {"increasing": _listed(increasing), "decreasing": _listed(decreasing)}
     if both := {*directions["increasing"]} & {*directions["decreasing"]}:

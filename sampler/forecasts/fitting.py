@@ -228,7 +228,10 @@ def _features(columns: Sequence[str], target: str, asked: Forecasting, given: An
         return names
     for name in given:
         if name not in names:
-            message = f"features names {name!r}, which is none of {', '.join(names)}{suggestion(name, names)}"
+            which = f"none of {', '.join(names) or 'them'}{suggestion(name, names)}"
+            if name in (asked.time, *asked.series, target):
+                which = "no feature: the time, the series and the outcome tell rows apart by themselves"
+            message = f"features names {name!r}, which is {which}"
             raise SettingsError(message, field="features", code="unknown")
     return [name for name in names if name in {*given, *asked.known}]
 

@@ -297,6 +297,18 @@ class History:
         )
 
     @property
+    def in_words(self) -> str:
+        """Description: "steps of a week, 50 series, 3 gaps, 2 series end early"."""
+        known = ~np.isnan(self.y)
+        gaps = int((self.last - self.first + 1 - known.sum(axis=1)).sum())
+        early = int((self.last < self.last.max()).sum())
+        found = [f"steps of {self.step.in_words}", f"{len(self.keys)} series"]
+        found.append(counted(gaps, "gap") if gaps else "no gaps")
+        if early:
+            found.append(f"{early} series end{'s' * (early == 1)} early")
+        return ", ".join(found)
+
+    @property
     def are_counts(self) -> bool:
         """Whether outcomes are whole numbers from 0 up, many of which are 0 or which are small."""
         present = self.y[~np.isnan(self.y)]
@@ -430,17 +442,25 @@ def _are_counts(present: Floats) -> bool:
 
 
 def _refuse_changing(history: History, rows: PanelRows, features: Sequence[str]) -> None:
-    """Raise SettingsError for a feature that changes within a series and isn't known ahead."""
-    seen: dict[tuple[str, SeriesKey], Any] = {}
+    """Raise SettingsError for features that change within a series and aren't known ahead."""
+    changing: dict[str, str] = {}  # where each does first
     for name in (each for each in features if each not in history.asked.known):
+        seen: dict[SeriesKey, Any] = {}
         for row, (key, value) in enumerate(zip(rows.keys, rows.static[name], strict=True)):
-            before = seen.setdefault((name, key), value)
+            before = seen.setdefault(key, value)
             if before != value and not (is_missing(before) and is_missing(value)):
                 series = history.keys.index(key)
-                where = history.named(history.keys, series, int(rows.index[row]), history.asked.time)
-                raise SettingsError(
-                    f"{name} isn't known for later steps, and changes within a series ({where}): "
-                    f"known=[{name!r}] if a plan or forecast of it will be sent, or leave it out of X",
-                    field="known",
-                    code="not_accepted",
-                )
+                changing[name] = history.named(history.keys, series, int(rows.index[row]), history.asked.time)
+                break
+    if changing:
+        first, *more = changing
+        those = f"{', '.join(changing)} aren't" if more else f"{first} isn't"
+        change, them = ("change", "them") if more else ("changes", "it")
+        kept = [name for name in features if name not in changing]
+        raise SettingsError(
+            f"{those} known for later steps, and {change} within a series ({changing[first]}): "
+            f"known={[*changing]} if a plan or forecast of {them} will be sent, or leave {them} out with "
+            f"features={kept}",
+            field="known",
+            code="not_accepted",
+        )

@@ -55,7 +55,7 @@ def body_of(form: FormData) -> dict[str, Any]:
         new_rows.get("groups"),
         body.get("by"),
     }
-    body |= _features(form, taken, faults)
+    body |= _features(form, taken, faults, may_be_none=bool(body.get("time")))
     columns = {name.removeprefix(KIND): text(form, name) for name in form if name.startswith(KIND)}
     body |= {"columns": chosen} if (chosen := {name: kind for name, kind in columns.items() if kind}) else {}
     holdout = _percent(text(form, "holdout"), faults)
@@ -95,9 +95,12 @@ def _subgroups(form: FormData, faults: list[Fault]) -> dict[str, Any]:
     return {"subgroups": typed} if typed else {}
 
 
-def _features(form: FormData, taken: set[Any], faults: list[Fault]) -> dict[str, list[str]]:
+def _features(
+    form: FormData, taken: set[Any], faults: list[Fault], *, may_be_none: bool
+) -> dict[str, list[str]]:
     """Return the ticked columns without another role; the questions alone leave the choice to the service."""
-    if names := [name for name in _names(form, "features") if name not in taken]:
+    names = [name for name in _names(form, "features") if name not in taken]
+    if names or (may_be_none and "all" in form):  # forecasts have lags
         return {"features": names}
     if "all" in form:
         faults.append(Fault("features", None, "choose at least one"))

@@ -201,6 +201,7 @@ def _page(
         opened.add("forecasts")
     if any(name.startswith(KIND) and entries.get(name) for name in entries):
         opened.add("kinds")
+    is_new_forecast = bool(entries.get("time")) and "all" not in entries
     return render.render(
         request.scope,
         "new_model.html",
@@ -223,7 +224,8 @@ def _page(
         picked={
             name: {*entries.getlist(name)} if isinstance(entries, FormData) else {entries.get(name)}
             for name in (*fit_fields.OF_COLUMNS, *fit_fields.DIRECTIONS, "others")
-        },
+        }
+        | ({"series": _series_of(columns, entries["time"], num_rows or 0)} if is_new_forecast else {}),
         treatment=fit_fields.TREATMENT,
         directions=fit_fields.DIRECTIONS,
         forecasts=fit_fields.FORECASTS,
@@ -248,6 +250,14 @@ def _page(
         method_words=formatting.METHODS,
         snippets=_snippets(request, dataset.id, body) if dataset is not None else [],
     )
+
+
+def _series_of(columns: Sequence[Mapping[str, Any]], time: Any, num_rows: int) -> set[str]:
+    """Guess the column of series: the category of the fewest levels that may tell rows of one time apart."""
+    times = next((column["distinct"] for column in columns if column["name"] == time), num_rows)
+    levels = {each["name"]: each["distinct"] for each in columns if each["kind"] == "category"}
+    able = [name for name, count in levels.items() if times < num_rows <= count * times]
+    return {min(able, key=levels.__getitem__)} if able else set()
 
 
 def _faults(error: ServiceError | None, entries: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -229,6 +229,12 @@ class EstimateView:
         ),
     ]
     settings: Annotated[dict[str, Any], Field(description="All settings, resolved.")]
+    history: Annotated[
+        str | None,
+        Field(
+            description="Of a forecast: the step that was found, and how many series, gaps and early ends."
+        ),
+    ]
     warnings: list[str]
     resemblances: Annotated[
         list[ResemblanceView],
@@ -268,6 +274,7 @@ def cost_of(planned: PlannedModel, slots: int, resemblances: Sequence[Resemblanc
         seconds_limit=seconds,
         fits=(seconds is None or most.seconds <= seconds) and (memory is None or most.bytes <= memory),
         settings=planned.stored_settings,
+        history=None if planned.forecast is None else planned.forecast.found,
         warnings=planned.choice.warnings,
         resemblances=[*resemblances],
     )

@@ -68,6 +68,8 @@ class PlannedForecast:
         Coded columns of a member.
     series, steps
         Size of the history.
+    found
+        What was recognised in it, in words.
 
     """
 
@@ -77,6 +79,7 @@ class PlannedForecast:
     columns: int
     series: int
     steps: int
+    found: str
 
     @property
     def iterations(self) -> int:
@@ -148,7 +151,8 @@ def plan(
     spec = of_member | settings | asked.to_json() | {"features": features, "columns": {}, "holdout": 0.0}
     spec |= {"num_series": len(history.keys), "prior": request.prior}
     units = max(len(planned_members(each, settings)) for each in parts_of(history))
-    return PlannedForecast(resolved, spec, units, columns, *history.y.shape)
+    series, steps = history.y.shape
+    return PlannedForecast(resolved, spec, units, columns, series, steps, history.in_words)
 
 
 def _refuse_beside(request: FitRequest) -> None:

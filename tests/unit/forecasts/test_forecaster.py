@@ -51,6 +51,17 @@ def test_there_are_a_thousand_paths_of_any_number_of_draws():
     assert 800 <= len(sales.forecast().paths) <= 1_500
 
 
+def test_a_plan_of_other_times_changes_nothing(forecaster, plan):
+    """Rows of a plan before the first step and after the last, whatever they say, change no bit."""
+    more = {
+        "shop": ["s0", "s1", "s2"],
+        "month": ["2022-12", "2022-01", "2023-05"],
+        "promo": [True, True, True],
+    }
+    longer = {name: [*more[name], *plan[name]] for name in plan}
+    assert np.array_equal(forecaster.forecast(longer).paths, forecaster.forecast(plan).paths)
+
+
 def test_a_promotion_is_told_by_the_plan(forecaster, plan):
     """The month of a promotion sells more than it would without."""
     without = forecaster.forecast(plan | {"promo": [False] * 12}).median

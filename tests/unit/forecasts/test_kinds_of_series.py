@@ -11,7 +11,7 @@ from tests.support.forecasts import SHORT, rows_of, shops
 def test_gaps_are_missing_or_zero():
     """Steps without a row aren't learnt, or are 0; a series is forecast after its own end."""
     table, y = shops(2, 40)
-    kept = ~np.isin(np.arange(80), [12, 13, 30, 55, 78, 79])
+    kept = ~np.isin(np.arange(80), [12, 13, 30, 40, 41, 55, 78, 79])
     rows, own = rows_of(table, kept), y[kept]
     arguments = {
         "time": "month",
@@ -35,7 +35,9 @@ def test_gaps_are_missing_or_zero():
     assert answer.total().steps == (1, 1)
     zero = fit(rows, own, **arguments, gaps="zero", **SHORT)
     assert zero.history.y[0, [12, 13, 30]].tolist() == [0, 0, 0]
-    assert np.isnan(zero.history.y[1, -2:]).all()
+    assert zero.history.y[1, 15] == 0
+    assert np.isnan(zero.history.y[1, [0, 1, -2, -1]]).all()  # a series is from its first row to its last
+    assert missing.history.in_words == "steps of a month, 2 series, 4 gaps, 1 series ends early"
 
 
 def test_a_place_of_the_season_may_be_closed():
@@ -153,6 +155,9 @@ def test_columns_are_read_as_the_fit_read_them():
     paths = sales.forecast(plan | {"code": [1, 2]}).paths
     assert np.array_equal(paths, sales.forecast(plan | {"code": ["1", "2"], "shop": ["7", "7"]}).paths)
     assert sales.forecast(plan | {"code": [1, 2]}, series=[7]).series == {"shop": [7]}
+    sales.observe({"t": [79], "shop": ["kiosk"], "code": ["1"], "y": [None]})
+    with pytest.raises(DataError, match="shop kiosk has no outcome: observe some, or leave it out"):
+        sales.forecast(plan | {"code": [1, 2]}, series=["kiosk"])
     sales.observe({"t": [79], "shop": ["kiosk"], "code": ["1"], "y": [1.0]})
     assert sales.history.keys == (("7",), ("kiosk",))
     numbers = fit({"t": np.arange(80), "x": rng.normal(size=80)}, y, time="t", horizon=2, known="x", **SHORT)

@@ -1,6 +1,9 @@
 """Rows, subtracted values and scales by which members learn of gaps, of short series and of new ones."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 from sampler.forecasts.fitting import members_of
 from sampler.forecasts.members import FEW, OWN_STEPS, Member
@@ -22,6 +25,36 @@ def test_a_gap_is_not_learnt_and_the_newest_of_its_season_is_subtracted():
     assert z[at == 21][0] == y[21] - y[19]
     assert np.isnan(columns["y lag 2"][at == 22][0])
     assert np.isfinite(columns["y lag 2"][at == 30][0])
+
+
+POSITIVE, SIGNED = np.exp(np.sin(np.arange(60.0))), np.sin(np.arange(60.0))
+COUNTS = np.arange(60.0) % 4
+KINDS = {  # outcomes, settings, the members by name, and their lags
+    "all six": (POSITIVE, {"season": (12,)}, 6, 4),
+    "a season of days": (POSITIVE, {"season": (7,)}, 6, 7),
+    "no season": (
+        POSITIVE,
+        {"season": (1,)},
+        ["last, identity", "last, log", "none, identity", "none, log"],
+        4,
+    ),
+    "below 0": (SIGNED, {"season": (4,)}, ["last, identity", "season, identity", "none, identity"], 4),
+    "one difference": (POSITIVE, {"difference": "last"}, ["last, identity", "last, log"], 4),
+    "few counts": (COUNTS, {"season": (4,)}, ["counts"], 4),
+    "many zeros": (9 * (COUNTS == 3), {}, ["counts"], 4),
+    "large counts": (COUNTS + 100, {"season": (1,)}, 4, 4),
+    "counts by a difference": (COUNTS, {"difference": "last"}, ["last, identity"], 4),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_members_follow_from_the_outcomes(name):
+    """Differences and scales by season and sign, seven lags of days with a week, and counts by themselves."""
+    y, settings, names, lags = KINDS[name]
+    history = history_of(np.asarray(y, float))
+    found = members_of(replace(history, asked=replace(history.asked, **settings)))
+    assert (len(found) if isinstance(names, int) else [each.name for each in found]) == names
+    assert {each.lags for each in found} == {lags}
 
 
 def test_a_short_series_has_no_members_of_seasons():

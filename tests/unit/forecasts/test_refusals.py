@@ -37,6 +37,11 @@ def changing(table, y):
     return table | {"temperature": np.arange(len(y)) % 7}, y
 
 
+def labelled(table, y):
+    """Give outcomes in words."""
+    return table, np.where(np.asarray(y) > 20, "high", "low")
+
+
 def words(table, y):
     """Give times that are none."""
     return table | {"month": ["soon"] * len(y)}, y
@@ -98,7 +103,13 @@ CASES = {
     "irregular": (irregular, {}, SettingsError, "no equal steps.* sum the outcomes by day"),
     "gaps": (sparse, {}, SettingsError, 'of the steps have no row.*gaps="zero".*gaps="missing"'),
     "short": (short, {"series": None}, DataError, "20 steps is too short.*add earlier rows"),
-    "changing": (changing, {}, SettingsError, r"temperature isn't known.*2019-02 of shop s0.*known=\['temp"),
+    "changing": (changing, {}, SettingsError, r"temperature isn't known.*2019-02 of shop s0.*known=\['temp"
+                 r".*features=\['promo', 'region'\]"),
+    "changing more": (changing, {"known": None}, SettingsError,
+                      r"promo, temperature aren't known.*leave them out with features=\['region'\]"),
+    "features": (None, {"features": ["shop"]}, SettingsError, "'shop', which is no feature: the time, the"),
+    "no feature": (None, {"features": ["regoin"]}, SettingsError, "none of promo, region.* mean region"),
+    "classes": (labelled, {}, DataError, "column 'y', row 1: the text 'low' where a number belongs"),
     "no times": (words, {}, DataError, "column 'month', row 1: 'soon' is no time.*2014 Q1.*make_long"),
     "no series": (without_series, {}, DataError, "column 'shop', row 1: the row has no series"),
     "horizon": (None, {"horizon": 12}, SettingsError, "a quarter of the 48 steps.* horizon=11 or less"),

@@ -91,6 +91,7 @@ def _check_all(client, settings, database, sales, dataset_id, tmp_path) -> None:
     estimate = client.post("/models/estimate", json=body)
     assert estimate.status_code == 200, estimate.text
     assert estimate.json()["fits"]
+    assert estimate.json()["history"] == "steps of a month, 2 series, no gaps"
     response = ask(client, dataset_id, name="sales")
     assert response.status_code == 202, response.text
     assert len(response.json()["progress"]["chains"]) == 6
@@ -245,8 +246,6 @@ def test_a_name_moves_to_a_forecaster_that_is_no_worse(client, settings, databas
     body = {"dataset_id": old, "target": "sales", "name": "sales"} | asked
     first = client.post("/models", json=body).json()["id"]
     run_units(settings)
-    held = client.put("/models/sales/schedule", json={"every": "7d", "holdout": 0.2})
-    assert (held.status_code, held.json()["errors"][0]["column"]) == (422, "holdout")
     assert client.put("/models/sales/schedule", json={"every": "7d"}).status_code == 200
     make_due(database)
     assert schedules.run_due(database.engine, settings) == 1  # takes the newest
@@ -460,6 +459,11 @@ def test_the_form_asks_for_a_forecast(client, dataset_id):
     clicked = asked.hidden | {"target": "sales", "time": "month"}
     step = page_of(client.post("/ui/models/settings", data=clicked, headers=ACCEPT))
     assert {"time", "series", "horizon", "known"} <= {each["name"] for each in step.controls}
+    assert '<option value="shop" selected>' in step.text  # of the columns that tell rows of a month apart
+    ticked = {"all": "1", "features": ["month", "shop"]}
+    bare = asked.hidden | clicked | ticked | {"series": "shop", "horizon": "4"}
+    told = page_of(client.post("/ui/models/estimate", data=bare, headers=ACCEPT))
+    assert "month: steps of a month, 2 series, no gaps. About" in " ".join(told.words.split())
     form = asked.hidden | {"target": "sales"} | ASKED | {name: str(value) for name, value in SMALL.items()}
     wrong = page_of(client.post("/ui/models", data=form | {"horizon": "40"}, headers=ACCEPT), 422)
     assert "no rehearsal could judge it" in wrong.words
