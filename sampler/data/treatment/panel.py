@@ -43,6 +43,8 @@ class Panel:
         "none", and the lags: numbers of periods since the adoption, the last one with all later ones.
     correlation
         Correlation of residuals of one period and the next within units; None where it isn't known.
+    widening
+        By what intervals are widened for it: of the average over all lags, and at each; empty for none.
 
     """
 
@@ -52,6 +54,7 @@ class Panel:
     periods: tuple[float, ...]
     arms: tuple[str, ...] = ()
     correlation: float | None = None
+    widening: tuple[float, ...] = ()
 
     @property
     def treatment(self) -> str:
@@ -131,7 +134,8 @@ class Panel:
         """Return a dict that `from_json` reads."""
         own: dict[str, Any] = {"adoption": self.adoption, "period": self.period, "kind": self.kind}
         own |= {"periods": [*self.periods], "arms": [*self.arms]}
-        return own | ({} if self.correlation is None else {"correlation": self.correlation})
+        own |= {} if self.correlation is None else {"correlation": self.correlation}
+        return own | ({"widening": [*self.widening]} if self.widening else {})
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any], schema: Schema, shape: tuple[int, ...]) -> Panel:  # noqa: ARG003
@@ -144,13 +148,15 @@ class Panel:
             tuple(map(float, values["periods"])),
             tuple(map(str, values["arms"])),
             None if known is None else float(known),
+            tuple(map(float, values.get("widening", ()))),
         )
         rising = len(own.periods) > 1 and np.all(np.diff(own.periods) > 0) and np.isfinite(own.periods).all()
         if own.kind not in ("number", "date") or not rising or not 1 < len(own.arms) <= MOST_ARMS:
             raise ValueError("its panel has no periods or lags")
         if own.adoption not in [column.name for column in schema.groups]:
             raise ValueError("its panel has no cohorts")
-        if own.period not in schema.kinds or not abs(own.correlation or 0.0) <= 1:
+        wider = not own.widening or (len(own.widening) == len(own.arms) and min(own.widening) >= 1)
+        if own.period not in schema.kinds or not abs(own.correlation or 0.0) <= 1 or not wider:
             raise ValueError("its panel has figures out of range")
         return own
 

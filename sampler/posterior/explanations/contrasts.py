@@ -189,6 +189,14 @@ class Averages:
                 self._weights[name] += own.sum(axis=1)
         return mean, lower, upper
 
+    def widen(self, factors: Mapping[str, float]) -> None:
+        """Move the draws of parts' averages apart from their means, by the factor of each part."""
+        for name, factor in factors.items():
+            for totals, size in ((self._totals, 1.0), (self._weighted, self._weights.get(name, 1.0))):
+                if name in totals:
+                    own = totals[name] / size
+                    totals[name] = size * (own.mean(axis=0) + factor * (own - own.mean(axis=0)))
+
     def draws(self, name: str) -> Floats:
         """Return draws of the average over a part of the rows, float64 [draw(, class)]; NaN without rows."""
         rows = int(self.parts[name].sum())

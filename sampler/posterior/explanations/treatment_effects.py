@@ -28,7 +28,7 @@ from sampler.posterior.explanations.effect_checks import (
 )
 from sampler.posterior.explanations.effect_measures import Measure, as_ratios
 from sampler.posterior.explanations.effect_tree import divide
-from sampler.posterior.explanations.panels import columns_by, serial_warnings
+from sampler.posterior.explanations.panels import columns_by, serial_warnings, widened_parts
 from sampler.posterior.laws.law import Law
 from sampler.posterior.parts.compared_treatments import Compared
 from sampler.posterior.predicting import few_note
@@ -156,6 +156,9 @@ def treatment_effects(
     )
     mean, lower, upper = averages.fill(values, coded.num_rows, request.level)
     spread = averages.spread()
+    if header.panel is not None and header.panel.widening:
+        some = [name for name, own in averages.parts.items() if own.any()]
+        averages.widen(widened_parts(header.panel, some, request.by))
     in_arm = None if known is None or compared.dose else treated
     found = {
         name: _estimate(averages, name, request.level, in_arm)

@@ -9,6 +9,7 @@ import pytest
 
 from sampler import DataError, DataWarning, Posterior, SettingsError, fit
 from sampler.data.treatment.design import ROLE
+from sampler.data.treatment.panel import PANEL
 from sampler.posterior.parts.compared_treatments import Compared
 from sampler.preparation import prepare
 from sampler.running import run
@@ -264,6 +265,38 @@ def test_errors_that_go_on_are_warned_of():
     assert not [text for text in alone.effects().warnings if "goes on" in text]
     loaded = Posterior.from_bytes(together.to_bytes())
     assert [text for text in loaded.effects().warnings if "goes on in the next period" in text]
+
+
+def test_errors_that_go_on_widen_averages():
+    """Intervals are wider by the ratio of a regression's standard errors, rows' are as they were."""
+    posterior, (table, _, _) = fitted(kind="serial"), panel(0, kind="serial")
+    own = posterior.header.panel
+    unit, period = np.unique(table["unit"], return_inverse=True)[1], table["year"].astype(int) - 1
+    lag = np.nan_to_num(table["year"] - table["first"], nan=-1.0)
+    apart = np.abs(period[:, None] - period)
+    errors = np.where(unit[:, None] == unit, own.correlation**apart, 0.0)
+    units, periods = np.eye(unit.max() + 1)[unit], np.eye(period.max() + 1)[period]
+    of_units = np.eye(len(lag)) - units @ np.linalg.pinv(units)
+    residual = np.trace(of_units @ errors) / np.trace(of_units)
+    for place, treated in enumerate([lag >= 0, *(lag == k for k in range(5))]):
+        others = [(lag == k) * 1.0 for k in range(5)] if place else []
+        beside = np.column_stack([units, periods, *others[: place - 1], *others[place:]])
+        left = treated - beside @ np.linalg.lstsq(beside, treated * 1.0)[0]
+        expected = np.sqrt(left @ errors @ left / (left @ left) / residual)
+        assert own.widening[place] == pytest.approx(max(expected, 1.0), rel=1e-4)
+    assert own.widening[0] > 1.2
+    header, answer = posterior.header, posterior.effects()
+    posterior.law.draws.header = replace(header, parts={**header.parts, PANEL: replace(own, widening=())})
+    narrow = posterior.effects()
+    posterior.law.draws.header = header
+    for place, name in enumerate(["average", *narrow.groups]):
+        wide, before = answer.named_estimates()[name], narrow.named_estimates()[name]
+        assert wide.mean == pytest.approx(before.mean)
+        assert wide.upper - wide.mean == pytest.approx(own.widening[place] * (before.upper - before.mean))
+        assert wide.population_lower <= before.population_lower
+    np.testing.assert_array_equal(answer.lower, narrow.lower)
+    assert "too narrow; fit the model again" in narrow.warnings[-1]
+    assert f"are {own.widening[0]:.2f} times as wide" in answer.warnings[-1]
 
 
 def test_few_units_that_adopt_are_warned_of():
