@@ -77,11 +77,16 @@ def verdict_words(verdict: str | None, use: dict[str, Any] | None) -> str:
     effects = ((use or {}).get("effects") or {}).get("text", "")
     verdict = ((use or {}).get("chains") or {}).get("verdict", verdict)  # what is without effects
     chains = VERDICTS.get(verdict or "", "no verdict yet: don't use intervals")
-    if verdict == "not_converged":
-        return f"Verdict: {COVERED if intervals == 'usable' else chains}. {effects}".strip()
-    refused = [each["where"] for each in ((use or {}).get("held_out") or {}).get("refused", ())]
-    said = f"don't use predictive intervals {' or '.join(refused)}" if refused else INTERVALS[intervals]
-    return f"Verdict: {'; '.join(filter(None, [chains, said]))}. {effects}".strip()
+    told = INTERVALS[intervals]
+    if verdict == "not_converged" and (use or {}).get("predictions") == "usable":
+        chains = COVERED if intervals == "usable" else "not converged: don't use credible intervals"
+    elif verdict == "not_converged":
+        told = ""
+    refused = ((use or {}).get("held_out") or {}).get("refused") or ()
+    if refused and intervals == "usable":
+        where = (f"{each['where']} they are {each['code'].replace('_', ' ')}" for each in refused)
+        told = f"use no predictive intervals for some rows: {', '.join(where)}"
+    return f"Verdict: {'; '.join(filter(None, [chains, told]))}. {effects}".strip()
 
 
 def _score_words(which: str, held: dict[str, Any]) -> str:

@@ -83,7 +83,10 @@ def standing(of: Situation) -> tuple[str, str]:
 
 
 def _of_intervals(of: Situation) -> tuple[str, str]:
-    if of.is_calibrated or (not of.sides and of.use.get("intervals") == "usable"):
+    if of.is_calibrated:
+        which = "calibrated intervals" if of.model.calibration is not None else "their intervals"
+        return "converged", f"; {which} are made to hold"
+    if not of.sides and of.use.get("intervals") == "usable":
         return "converged", ", and so are their intervals"
     if len(of.sides) == 2:
         return "not_converged", "; intervals are too narrow here, too wide there"

@@ -61,8 +61,7 @@ class AssessablePosterior:
             the same: three answers with their figures, what they allow, and ``text``, a sentence for each.
 
         """
-        table = self.law.draws.header.calibration
-        return self.law.summary.use(scores, None if table is None else table.summary())
+        return self.law.summary.use(scores)
 
     def score(
         self, X: Any, y: Any, weights: Any = None, *, groups: Any = None, quick: bool = False

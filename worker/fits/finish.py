@@ -197,11 +197,12 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
     asked = str(spec.settings.get("recalibrate", "auto"))
     served, judging, done = recalibrated(posterior, parts, asked, beat)
     beat("scoring")
-    scores, by_row = _of_outcome(served, judging, beat)
+    made = done is not None and bool(done["rows"]) and judging is parts  # these rows are no evidence
+    scores, by_row = _of_outcome(served, judging, beat, judged=not made)
     if done is not None:
         scores["recalibration"] = done
-        if done["rows"] and judging is parts:
-            without_evidence(served, parts, scores, by_row)
+    if made:
+        without_evidence(served, parts, scores, by_row)
     if posterior.several is not None:
         scores["outcomes"], by_row["outcomes"] = {}, {}
         for name in spec.others:
@@ -242,11 +243,13 @@ def _watched(context: Context, model: Model, posterior: Posterior) -> list[Json]
     return drift_parts(posterior, spec, training)
 
 
-def _of_outcome(posterior: Posterior, parts: SplitRows, beat: Callable[[], None]) -> tuple[Json, Json]:
+def _of_outcome(
+    posterior: Posterior, parts: SplitRows, beat: Callable[[], None], *, judged: bool = True
+) -> tuple[Json, Json]:
     """Score an outcome on held-out rows; return the scores, and figures by row with the importance."""
     training, held, places, plan, judged_by = parts
     scores = score(posterior, training, held, plan, beat) | {"judged_by": judged_by}
-    by_row = look_at(posterior, held, places, beat)
+    by_row = look_at(posterior, held, places, beat, judged=judged)
     return scores, by_row | {"importance": importance_of(posterior, held, plan, beat)}
 
 

@@ -131,10 +131,18 @@ def _labelled(posterior: Posterior, held: Rows, plan: SplitPlan | None) -> Label
     return replace(rows, unit=plan.unit.astype(np.int64))
 
 
-def look_at(posterior: Posterior, held: Rows, numbers: NDArray[np.int64], beat: Callable[[], None]) -> Json:
+def look_at(
+    posterior: Posterior,
+    held: Rows,
+    numbers: NDArray[np.int64],
+    beat: Callable[[], None],
+    *,
+    judged: bool = True,
+) -> Json:
     """Compare predictions of the held-out rows with their outcomes: `assessment.calibration.row_by_row`.
 
-    ``scores`` are those of rows by which models are compared, at most 2,000, with their numbers.
+    ``scores`` are those of rows by which models are compared, at most 2,000, with their numbers; of rows that
+    are no evidence (not `judged`), as they recalibrated the law, by the law before.
     """
     rows = LabelledRows.of(posterior.law, held)
     figures = calibration.row_by_row(posterior.law, rows, numbers, beat)
@@ -142,7 +150,8 @@ def look_at(posterior: Posterior, held: Rows, numbers: NDArray[np.int64], beat: 
         return figures
     kept = kept_rows(len(rows.y), calibration.MAX_ROWS)
     part = rows.part(kept)
-    by_row = {name: each.tolist() for name, each in row_scores(posterior.law, part, beat).items()}
+    law = posterior.law if judged else posterior.law.before_recalibration
+    by_row = {name: each.tolist() for name, each in row_scores(law, part, beat).items()}
     figures |= {"scores": {"row": numbers[kept].tolist(), **by_row}}
     if rows.classes is not None:
         return figures

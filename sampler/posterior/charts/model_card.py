@@ -229,6 +229,8 @@ def _held_out(scores: Mapping[str, Any] | None, classes: Sequence[str], unit: st
     sentences = [f"Of {number_to_text(scores['rows'])} rows that the model was not fitted to{censored}."]
     sentences += [scores["judged_by"]] if scores.get("judged_by") else []
     verdict = scores.get("intervals_verdict")
+    if verdict is not None and verdict.get("verdict") == "made_to_hold":
+        sentences.append("The same rows then made the intervals hold: scores of new rows are a little worse.")
     if verdict is not None:
         sentences += [labelled(each) for each in map(verdict.get, ("text", "others", "advice")) if each]
     if scores.get("coverage"):

@@ -249,7 +249,15 @@ class Law:
         reasons = [*summary.reasons, *(reason for reason in more if reason)]
         precision = summary.precision and replace(summary.precision, unit=self.unit)
         shapes = self.topologies(topology.MOST)
-        return replace(summary, reasons=reasons, precision=precision, topologies=shapes)
+        by, table = self.recalibration, self.draws.header.calibration
+        return replace(
+            summary,
+            reasons=reasons,
+            precision=precision,
+            topologies=shapes,
+            recalibrated_by=None if by is None else by.rows,
+            calibration=None if table is None else table.summary(),
+        )
 
     def _typical_noise(self) -> Floats | None:
         """Compute the posterior mean of the outcome's noise sd at the reference rows, float64 [row].

@@ -111,21 +111,24 @@ class Summary:
     precision: Precision | None = None  # by how much estimates may be off; None of weighted or too few draws
     effects: EffectsUse | None = None  # of a treatment, by draws of their own
     without_effects: Verdict | None = None  # the verdict on all else, where there are effects
+    recalibrated_by: int | None = None  # held-out rows that made intervals hold
+    calibration: Mapping[str, Any] | None = None  # of calibrated intervals, which the header keeps
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values, reasons as sentences and as codes; undefined figures are None.
 
-        Those about effects are there of models with a treatment.
+        Those about effects are there of models with a treatment. What held-out rows were used for stands in
+        their scores, and in the calibration.
         """
-        absent = set() if self.effects else {"effects", "without_effects"}
+        absent = {"recalibrated_by", "calibration"}
+        absent |= set() if self.effects else {"effects", "without_effects"}
         shown = {name: value for name, value in vars(self).items() if name not in absent}
         return shown | reasons_to_json(self.reasons)
 
-    def use(
-        self, scores: Mapping[str, Any] | None = None, calibration: Mapping[str, Any] | None = None
-    ) -> Use:
+    def use(self, scores: Mapping[str, Any] | None = None) -> Use:
         """Say what can be used, by the chains and, where there are any, held-out rows and a calibration."""
-        return use_of(self.to_json(), scores, calibration=calibration)
+        made = {"recalibrated_by": self.recalibrated_by}
+        return use_of(self.to_json() | made, scores, calibration=self.calibration)
 
     def __str__(self) -> str:
         lines = [

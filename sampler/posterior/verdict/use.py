@@ -138,7 +138,8 @@ def use_of(
     Parameters
     ----------
     summary
-        `Summary.to_json()`, which may be that of an earlier version.
+        `Summary.to_json()`, which may be that of an earlier version; of a law that held-out rows
+        recalibrated, and of which there are no scores, ``recalibrated_by`` with their number.
     scores
         Scores on held-out rows, as `Posterior.score` returns them; None without any.
     no_longer_hold
@@ -158,6 +159,8 @@ def use_of(
     chains = ChainAgreement(verdict, *(precision.get(name) for name in ("mean", "ends", "share")))
     unit, sds = precision.get("unit"), precision.get("reproducibility")
     another = None if sds is None else AnotherFit(precision.get("another_fit"), sds)
+    if not scores and (rows := summary.get("recalibrated_by")):
+        scores = {"rows": rows, "intervals_verdict": made_to_hold(rows)}
     report = judged((scores or {}).get("intervals_verdict") or {})
     held_out = _held_out(scores, report)
     intervals = "unchecked" if held_out is None else WORDS[held_out.verdict]
@@ -167,7 +170,8 @@ def use_of(
     if calibration is not None and calibration["kind"] == "holdout" and not of_classes:
         once = "groups" if calibration["counted"] != calibration["rows"] else "held-out rows"
         made = made_to_hold(calibration["counted"], noun=once)["text"]
-        intervals, said = "made_to_hold", f"Calibrated {made[0].lower()}{made[1:]} Predictive {said}"
+        intervals = "made_to_hold"
+        said = f"Calibrated {made[0].lower()}{made[1:]} Predictive {said[:1].lower()}{said[1:]}"
     if no_longer_hold:
         intervals, said = "not_usable", f"{LEVEL:.0%} intervals: no longer usable, as reported outcomes say."
     predictions: OfPredictions = "usable" if trusted else "not_yet"

@@ -150,7 +150,8 @@ def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
         },
         "calibration": table.summary() if (table := contents.posterior.conformal_table) else None,
         "verdict": summary.verdict,
-        "diagnostics": summary.to_json(),
+        "diagnostics": summary.to_json()
+        | ({"recalibrated_by": by} if (by := summary.recalibrated_by) else {}),
         "warnings": posterior.warnings,
         "iterations": settings.iterations,
     }
