@@ -82,13 +82,13 @@ build() {
     say ".. build $*"
     folder=$1
     shift
-    compose "$folder" build "$@" api >&2
+    compose "$folder" build "$@" api >&2 || fail "the image of $folder can't be built"
 }
 
 # start FOLDER: start a revision, and wait for the proxy
 start() {
     say ".. start $1"
-    compose "$1" up --no-build --detach >&2
+    compose "$1" up --no-build --detach >&2 || fail "$COMPOSE doesn't start the stack of $1"
     for _ in $(seq 120); do
         ! curl --silent --fail --output /dev/null "$AT/health/ready" || return 0
         sleep 5
