@@ -15,6 +15,7 @@ from sampler.definitions.data import CENSORING
 from sampler.families import FAMILIES, class_line_period
 from sampler.methods import METHODS
 from sampler.noise import AUTO, CONSTANT, FOREST, FOREST_ROWS, NOISE_TREES, NOISES
+from sampler.posterior.recalibration.learning import FEWEST
 from sampler.posterior.stop_rules import next_look
 from sampler.preparation.encode import KEPT_CELLS
 from sampler.preparation.quick_choice import MOST_CELLS
@@ -65,6 +66,7 @@ JUDGE, JUDGE_TREE = 1.2e-4, 5e-8  # per kept draw at the reference rows, and per
 SCORE, SCORE_TREE = 8e-8, 7e-10  # per held-out row and kept draw, and per tree of it
 # For the recalibration: besides, per row and column, and training rows that are left out in turn.
 RECALIBRATE, RECALIBRATE_CELL, LEFT_OUT = 0.2, 1.5e-5, 1200
+NOT_RECALIBRATED = ("groups", "treatment", "adoption", "new_rows", "outcomes")  # of which there is none
 CHECK, CHECK_TREE, CHECKED = 3e-7, 3.5e-10, 2000  # for calibration: the same, and its most rows
 
 
@@ -193,6 +195,13 @@ def looks_seconds(stop: Mapping[str, Any], chains: int, slots: int) -> float:
     return HAND_OVER * looks * (-(-chains // max(slots, 1)) + 1)
 
 
+def _may_recalibrate(settings: Mapping[str, Any]) -> bool:
+    """Tell whether held-out rows may recalibrate the law; see `assessment.recalibrating.why_not`."""
+    apart = any(settings.get(name) for name in (*CENSORING, *NOT_RECALIBRATED))
+    numbers = settings.get("family") == "gaussian" and settings.get("noise") != "mixture"
+    return settings.get("recalibrate", "auto") == "auto" and numbers and not apart
+
+
 def finish_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float:
     """Estimate the seconds of the verdict and of the scores on held-out rows."""
     trees = num_forests(settings) * int(settings["num_trees"]) + trees_of_parts(settings)
@@ -203,7 +212,7 @@ def finish_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> floa
         return judging
     checked = min(held, CHECKED)
     of_draw = held * (SCORE + SCORE_TREE * trees) + checked * (CHECK + CHECK_TREE * trees)
-    if settings.get("recalibrate", "auto") == "auto" and settings.get("family") == "gaussian":
+    if held >= FEWEST and _may_recalibrate(settings):
         left_out = min(rows - held, LEFT_OUT)
         of_draw += left_out * (SCORE + SCORE_TREE * trees)
         judging += RECALIBRATE + RECALIBRATE_CELL * (left_out + min(held, CHECKED)) * min(columns, 60)

@@ -10,6 +10,7 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from sampler import fit
+from sampler.costs.durations import finish_seconds
 from sampler.posterior.assessment import recalibrating
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.recalibrating import recalibration_of, why_not
@@ -232,6 +233,42 @@ def test_every_answer_is_of_one_law(name):
 def test_no_mixture_is_recalibrated():
     """Scaled scores would send its narrow part's outcomes to the wide one's places."""
     assert "its noise is a mixture" in str(why_not(kinds.fitted("gaussian+mixture").law, 400))
+
+
+def test_estimates_count_its_time_where_it_may_be():
+    """Not where too few rows are held out, nor for what it is never done for."""
+    plain = {"num_trees": 50, "num_chains": 2, "num_draws": 100, "family": "gaussian", "holdout": 0.25}
+    off = {"recalibrate": "off"}
+    assert finish_seconds(plain, 400, 5) > finish_seconds(plain | off, 400, 5) + 0.2
+    assert finish_seconds(plain, 356, 5) == finish_seconds(plain | off, 356, 5)  # 89 rows
+    for more in (
+        {"groups": ["a"]}, {"treatment": "a"}, {"adoption": "a"}, {"event": "a"}, {"noise": "mixture"},
+        {"new_rows": {"groups": "a"}}, {"outcomes": ["y", "z"]}, {"family": "poisson"}, {"family": "hurdle"},
+    ):  # fmt: skip
+        own = plain | more
+        assert finish_seconds(own, 400, 5) == finish_seconds(own | off, 400, 5), more
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("gaussian+event", "outcomes are censored"),
+        ("gaussian+limits", "outcomes are censored"),
+        ("gaussian+treatment", "the model has a treatment"),
+        ("gaussian+groups", "the model has groups"),
+        ("hurdle", "the law has a point mass"),
+        ("poisson", "outcomes are not numbers"),
+        ("categorical", "outcomes are not numbers"),
+        ("ordinal", "outcomes are not numbers"),
+        ("probit", "outcomes are not numbers"),
+        ("gaussian+bcart", "the fit is no sum of trees"),
+        ("gaussian+encoded+linear", None),
+        ("gaussian+weights", None),
+    ],
+)
+@pytest.mark.sampled(quick=3)
+def test_each_kind_is_recalibrated_or_says_why_not(name, why):
+    assert why_not(kinds.fitted(name).law, 400) == why
 
 
 def test_rows_at_hand_mend_a_fit(monkeypatch):
