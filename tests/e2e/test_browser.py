@@ -1,5 +1,6 @@
 """The dashboard in a real Chromium: from an empty service to a prediction with its interval."""
 
+import io
 import json
 import os
 import signal
@@ -7,12 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import python_calamine as calamine
 
 from app.client import Client
 from tests.support.browser import ROOT, SECONDS, Watched, chromium, needs_chromium, watched  # noqa: F401
 from tests.support.forecasts import shops
 from tests.support.processes.embedded_service import Up, running_up
 from tests.support.waiting import eventually
+from tests.support.workbooks import xlsx
 
 pytestmark = needs_chromium
 
@@ -168,6 +171,39 @@ def test_a_first_trusted_prediction_takes_six_clicks(window):
     page.click("form[method=get] button:has-text('Predict')")
     assert 0 < float(page.inner_text(".answer")) < 30
     assert page.evaluate("Number(sessionStorage.getItem('clicks'))") == 6
+
+
+@pytest.mark.slow
+def test_a_workbook_leads_to_predictions_beside_cells_as_they_were(window):
+    """By the keyboard: a workbook, two steps, and a file of rows, whose cells come back letter by letter."""
+    page = window.page
+    rows = [[1067 + i % 4, f"0{i % 5}", i % 7 + 0.5, 3 * (i % 7) + 37 * i % 11] for i in range(80)]
+    book = xlsx({"Notes": [["by Ann"]], "Data": [["zip", "kind", "size", "y"], *rows]}, zeros={0: "00000"})
+    window.go("/ui/datasets")
+    page.set_input_files("#file", {"name": "book.xlsx", "mimeType": "", "buffer": book})
+    window.press("button:has-text('Upload')", "**/ui/datasets/ds_*")
+    assert "01067" in page.inner_text("main")
+    window.press("a:has-text('Predict y')", "**target=y")
+    window.press("button:has-text('Start the fit')", "**/ui/models/mdl_*")
+    window.until(lambda: page.query_selector("section.verdict") is not None)
+    window.press(".tabs a:has-text('Predict')", "**/predict")
+    sent = ["id;zip;when;kind;size;sum", "007;01068;28.10.2024;03;1,50;=1+1", "8;01067;1.2.2024;04;2,5;(3)"]
+    page.set_input_files("#file", {"name": "new.csv", "mimeType": "", "buffer": "\n".join(sent).encode()})
+    page.wait_for_selector("[data-file-preview] table")
+    window.shoot("cells")
+    came = {}
+    for kind in ("csv", "xlsx"):
+        with page.expect_download() as download:
+            window.tab_to(f"button[value={kind}]")
+            page.keyboard.press("Enter")
+        came[kind] = download.value.path().read_bytes()
+    lines = came["csv"].decode("utf-8-sig").splitlines()
+    assert [line[: len(before)] for line, before in zip(lines, sent, strict=True)] == sent
+    added = [line.removeprefix(before) for line, before in zip(lines, sent, strict=True)]
+    assert added[0].startswith(";")
+    assert all("," in each and "." not in each for each in added[1:]), added  # decimals as the file's own
+    cells = calamine.CalamineWorkbook.from_object(io.BytesIO(came["xlsx"])).get_sheet_by_index(0).to_python()
+    assert [row[:6] for row in cells] == [line.split(";") for line in sent]
 
 
 @pytest.mark.slow

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import axe_playwright_python
 import pytest
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[2]
+AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
 SHOTS = os.environ.get("BARTSERVE_SCREENSHOTS")  # a folder; without one nothing is painted for nobody
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 SECONDS = 300  # patience with a page: the machine may be busy or compile kernels first
@@ -90,6 +92,13 @@ class Watched:
         assert self.page.query_selector("img[data-waits]") is None  # no shade is left
         return len(self.page.query_selector_all("figure img"))
 
+    def is_accessible(self) -> None:
+        """Check that axe-core finds nothing wrong with the page as it is."""
+        self.page.evaluate(AXE)
+        found = self.page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+        told = [(each["id"], each["help"], [node["target"] for node in each["nodes"]]) for each in found]
+        assert not told, (self.page.url, told)
+
     def fits(self) -> None:
         """Check that nothing is wider than the window."""
         wider = self.page.evaluate(
@@ -117,6 +126,8 @@ class Watched:
                 self.page.emulate_media(color_scheme=scheme)
                 self.pictures()
                 self.fits()
+                if (width == 1280) == (scheme == "light"):
+                    self.is_accessible()
                 self.shoot_one(f"{name}-{width}-{scheme}")
         self.page.set_viewport_size({"width": 1280, "height": 900})
         self.page.emulate_media(color_scheme="light")
