@@ -532,6 +532,7 @@ ALL_SETTINGS: dict[str, Setting] = {  # by name; entries of prior, search and st
     "missing_target": MISSING_TARGET,
 }
 LABELS = {name: setting.form.label for name, setting in ALL_SETTINGS.items() if setting.form is not None}
+_FOR_PROGRAMS = re.compile(r" [(](?:new_rows|propensity_overfits|unsupported|[a-z]+[.][a-z_]+|of=\w+)[)]")
 IN_WORDS = LABELS | {"partial_dependence": "the partial dependence"}
 
 
@@ -543,6 +544,6 @@ def labelled(text: str) -> str:
     text = re.sub(
         r"\b([a-z_]+)=\"?([\w-]+(?:\.\d+)?)\"?",
         lambda found: f"{LABELS[found[1]]}: {found[2]}" if found[1] in LABELS else found[0],
-        re.sub(r" \((?:new_rows|propensity_overfits)\)", "", text),
+        _FOR_PROGRAMS.sub("", text),
     )
     return re.sub(r"(?<![\w'])[a-z]+_[a-z_]+(?![\w'(])", lambda found: IN_WORDS.get(found[0], found[0]), text)

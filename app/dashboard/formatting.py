@@ -197,6 +197,8 @@ def advice_on(error: Mapping[str, Any] | None) -> str:
 
 def labelled(text: str) -> str:
     """Replace settings and options of a request, as programs write them, by the words of forms."""
+    for pattern in _REQUESTS:
+        text = re.sub(pattern, "", text)
     text = re.sub(rf" [(](perhaps )?[?](?:{_OF_KIND}|(\w+)=([^()]*))[)]", _aside, text)
     text = re.sub(r"\bpass (?=[?])", "choose ", text)
     return labelled_text(re.sub(rf"[?](?:{_OF_KIND}|(\w+)=([\w-]+))", _option, text))
@@ -245,20 +247,12 @@ def severe_first(warnings: Iterable[str]) -> list[str]:
     return sorted(warnings, key=rank)
 
 
-def happened(value: Any) -> str:
-    """Format a detail of an event: words, figures, and by name what holds."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{event(str(name))} {happened(each)}" for name, each in value.items())
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return state(value) if isinstance(value, str) else number(value)
-
-
-def event(kind: str) -> str:
-    """Return the display name of an event's kind."""
-    return kind.replace("_", " ")
-
-
+_REQUEST = r"(?:GET|POST|PUT|PATCH|DELETE) /\S+"
+_REQUESTS = (
+    rf" [(]{_REQUEST}[^()]*[)]",
+    rf"(?<=[.]) {_REQUEST}[^.]*[.]",
+    rf"[:;,]? (?:by |as )?{_REQUEST}[^.;:()]*",
+)
 _OF_KIND = r"kind=.*?:(number|boolean|date|category|text)"
 READING = {  # labels and choices of how a file is read, by the option of a request
     "decimal": ("Decimal sign", {"point": "a point", "comma": "a comma"}),
@@ -290,7 +284,5 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "moment": moment,
     "ago": ago,
     "count": count,
-    "event": event,
-    "happened": happened,
     "state": state,
 }

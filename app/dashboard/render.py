@@ -12,10 +12,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from app.dashboard import formatting
+from app.dashboard import event_words, formatting
 from app.dashboard.forms.fit_fields import in_words
 from app.services.explanations.diagnostics import converged_rhat
 from app.services.studies.tuning import in_words as tried_in_words
+from app.web.errors import PLAIN
+from sampler.host.settings import FIELD_LABELS
 
 FOLDER = Path(__file__).parent
 STATIC = "/ui/static"
@@ -41,6 +43,8 @@ def environment() -> Environment:
     templates.filters |= formatting.FILTERS | {
         "settings": tried_in_words,
         "setting": in_words,
+        "label": lambda name: FIELD_LABELS.get(name, name),
+        "happened": event_words.sentence,
     }
     templates.globals |= {
         "static": static,
@@ -98,6 +102,19 @@ NEXT_STEPS: dict[int | str, str] = {
 }
 
 
+# What a person reads in place of errors of HTTP itself, which are told to programs.
+OF_HTTP = {
+    400: "The browser sent something that isn't a request.",
+    404: "There is no page at this address.",
+    405: "This page takes no forms: open it by a link.",
+    408: "The page's request came too slowly.",
+    413: "What was sent is too large.",
+    415: "A form was sent in a form of its own, which this page doesn't read.",
+    431: "The browser sent too many or too long cookies: delete those of this site.",
+    500: "Something went wrong in the service, and was logged.",
+}
+
+
 def is_for_person(scope: Mapping[str, Any]) -> bool:
     """Return whether a response is for a person: a browser that opens a page, or sends one of our forms."""
     accept = next((value for name, value in scope.get("headers", []) if name == b"accept"), b"")
@@ -119,6 +136,8 @@ def problem(scope: Mapping[str, Any], body: Mapping[str, Any], headers: Mapping[
         path = scope["path"] + (f"?{ask}" if ask else "")
         return see_other(f"/ui/sign-in?{urlencode({'next': path if scope['method'] == 'GET' else '/'})}")
     back, back_words = _way_back(scope, body["status"])
+    if body["detail"] == PLAIN.get(body["status"], ("", "", ""))[2]:
+        body = {**body, "detail": OF_HTTP.get(body["status"], body["detail"])}
     page = render(
         scope,
         "problem.html",

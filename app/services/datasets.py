@@ -180,8 +180,8 @@ def _note(column: dict[str, Any]) -> str:
     note = f": {column['note']}" if column["note"] else ""
     if column["kind"] == "text":
         return (
-            f"{column['name']} is text with {column['distinct']} levels: models leave it out "
-            f"unless it is chosen as a feature{note}"
+            f"{column['name']} is text with {column['distinct']} different values: models don't learn from "
+            f"it unless it is chosen as a feature{note}"
         )
     return f"{column['name']}{note}" if note else ""
 

@@ -180,13 +180,13 @@ def mass_warnings(outcome: NDArray[np.float64], target: Column, *, may_be_hurdle
     value = float(values[most])
     prior = {"point": value}
     said = (
-        f"{target.name}: {counts[most] / len(outcome):.0%} of the rows are {number_to_text(value)} exactly; "
-        "no noise has such a point mass, so intervals, means and totals can be far off"
+        f"{target.name}: {counts[most] / len(outcome):.0%} of the rows are exactly {number_to_text(value)}, "
+        "which no kind of noise allows for, so intervals, means and totals can be far off"
     )
     if not may_be_hurdle or len(outcome) - counts[most] < FEWEST_OF_HURDLE:
         return [f"{said}: judge them by held-out rows"]
     named = "" if found is not None and found[0] == value else f" and prior={prior}"
-    return [f'{said}: family="hurdle"{named} learns whether an outcome is that']
+    return [f'{said}: fit with family="hurdle"{named}, which learns when an outcome is that value']
 
 
 def outlier_warnings(outcome: NDArray[np.float64], target: Column) -> list[str]:

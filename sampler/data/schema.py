@@ -389,7 +389,8 @@ def _why_left_out(
         note = f"; {summary.note}" if summary.note else ""
         if num_rows is not None and not note and 2 * summary.distinct <= num_rows:
             note = "; if they are subjects or sites, name it in groups"
-        return f"it is text with {summary.distinct} levels (more than {MAX_LEVELS}){note}"
+        of_text = f"it is text with {summary.distinct} different values"
+        return f"{of_text}, and up to {MAX_LEVELS} make a category{note}"
     return None
 
 
@@ -399,10 +400,11 @@ def why_it_identifies(summary: ColumnSummary, num_rows: int | None) -> str:
         return ""
     if summary.kind == "number" and (summary.min, summary.max) == (1.0, float(num_rows)):
         return (
-            f"it numbers the rows from 1 to {num_rows}: name it in features if the order matters, as in time"
+            f"it only numbers the rows, from 1 to {num_rows} (choose it as a feature if their order says "
+            "something, as that of time does)"
         )
     if summary.kind in {"category", "text"}:
-        return "every row has another text: name it in features if these say something of new rows"
+        return "every row has another text (choose it as a feature if such texts say something of new rows)"
     return ""
 
 

@@ -11,10 +11,12 @@ ACCEPT = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 SVG = "{http://www.w3.org/2000/svg}"
 POLICY = "default-src 'self'; object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 OWN = re.compile(r"(/[^/]|/$|\?|#)")  # a URL on this service
-# Values as programs write them, names of settings and fields, and JSON.
+# Values as programs write them, names of settings and fields, JSON, and parts of requests.
 OF_PROGRAMS = re.compile(
     r"\b(?:None|null|nan|NaN|True|False|undefined)\b|\w*[a-z]_[a-z]\w*|[\[{][\"']|[?]\w+=|\b\w+=\""
+    r"|\b[a-z]+=[a-z]|[(][a-z]+[.][a-z_]+[)]|\b(?:GET|POST|PUT|PATCH|DELETE) /|(?<!\S)--[a-z]"
 )
+READ_OUT = {"alt", "aria-label", "placeholder", "title"}  # attributes that people see or hear
 IDS = re.compile(r"(?:mdl|ds|std|set|key|wh)_\w+|by_class")  # and what people type into a form
 VOID = {"meta", "link", "input", "img", "source", "br", "rect", "path", "circle", "progress"}
 
@@ -51,6 +53,8 @@ class Page(HTMLParser):
                 self.breaches.append(f"<{tag} {name}>")
             if name in {"src", "href", "action", "srcset", "formaction"} and not OWN.match(value or ""):
                 self.breaches.append(f"<{tag} {name}={value}>")
+            if name in READ_OUT and value and not {"pre", "code"} & {*self.inside}:
+                self.prose += f" {value} "
         if tag == "style" or (tag == "script" and not attributes.get("src")):
             self.breaches.append(f"inline <{tag}>")
         if attributes.get("id"):

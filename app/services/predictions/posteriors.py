@@ -253,5 +253,5 @@ def find(
 
 def _not_finished(model: Model, *, partly: bool) -> NotFinishedError:
     lacking = ", and not all of its chains have draws" if partly else ""
-    later = f": retry when GET /models/{model.id} shows succeeded" if model.state in OPEN_STATES else ""
+    later = f": retry when it has succeeded (GET /models/{model.id})" if model.state in OPEN_STATES else ""
     return NotFinishedError(f"Model {model.id} is {model.state}{lacking}{later}.")

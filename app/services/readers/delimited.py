@@ -30,6 +30,7 @@ from app.services.readers.dialect import (
 from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.scratch import Scratch
 from app.services.readers.spool import Spool
+from sampler.host.data import counted
 
 BLOCK_BYTES = 8 << 20  # read at once; a row must fit into it
 CHUNK = 1 << 20
@@ -217,7 +218,8 @@ def _empty_at_end(batch: pa.RecordBatch) -> int:
 
 
 def _ragged(row: pacsv.InvalidRow, dialect: Dialect, ends: _Ends) -> Fault:
-    message = f"it has {row.actual_columns} values where the header names {row.expected_columns} columns"
+    has, named = counted(row.actual_columns, "value"), counted(row.expected_columns, "column")
+    message = f"it has {has}, but the header names {named}"
     if row.number is None:
         return Fault(None, None, message)
     if ends.lines_are_rows:

@@ -19,6 +19,10 @@ from app.services.errors import Fault, InvalidRequestError, TooLargeError, Unusa
 from app.services.readers.scratch import Scratch
 
 CHUNK = 1 << 20
+NO_TEXT_FILE = (
+    "This is not a CSV file: line {line} holds a NUL, as binary files do. Save the table as CSV or Excel, "
+    "and send that file."
+)
 SAMPLE_BYTES = 32 * 1024  # sample of the lines that are not ASCII
 MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -126,7 +130,7 @@ def _not_utf8(file: BinaryIO, start: int) -> tuple[str, bool] | None:
     for block in _blocks(file, start):
         if (zero := block.find(b"\0")) >= 0:
             line += block.count(b"\n", 0, zero)
-            raise UnusableDataError(f"This is not a CSV file: line {line} holds a NUL, as binary files do.")
+            raise UnusableDataError(NO_TEXT_FILE.format(line=line))
         if refused is None:
             try:
                 beyond_ascii = not decoder.decode(block).isascii() or beyond_ascii
@@ -196,7 +200,7 @@ def _transcoded(file: BinaryIO, start: int, name: str, max_bytes: int, scratch: 
             ) from None
         if "\0" in text:
             line += text.count("\n", 0, text.index("\0"))
-            raise UnusableDataError(f"This is not a CSV file: line {line} holds a NUL, as binary files do.")
+            raise UnusableDataError(NO_TEXT_FILE.format(line=line))
         line += text.count("\n")
         written += transcoded.write(data)
         if written > max_bytes:

@@ -253,7 +253,7 @@ def _opened(file: BinaryIO, options: Options, limits: ReaderLimits, scratch: Scr
         line = table.dialect.line
         table.warnings.append(
             f"{table.dialect.title[:60]!r} and all else above line {line} is left out as a title: the header "
-            f"is line {line}. Name another if it is not (?header_line=...)"
+            f"is line {line}. If another line names the columns, say which (?header_line=...)"
         )
     _look_for_totals(table)
     _look_for_times(table, limits, scratch)

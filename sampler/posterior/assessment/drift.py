@@ -469,8 +469,8 @@ def _against(
 
 def _too_few(rows: int) -> str:
     return (
-        f"{rows} rows in weeks that have ended are too few to say whether they resemble the training rows: "
-        f"{FEWEST_ROWS} are needed."
+        f"Too few rows were predicted to say whether they resemble the training rows: {rows} in weeks that "
+        f"have ended, and {FEWEST_ROWS} are needed."
     )
 
 

@@ -99,12 +99,15 @@ def recalibrate(
         by = recalibration_of(law, held, some, (float(known.min()), float(known.max())), before)
         reason = "the held-out outcomes are too far from it"
     if by is None:
-        return Recalibrating(None, f"The law of outcomes is as the draws make it: {reason}.")
+        return Recalibrating(
+            None, f"Intervals are as the model makes them, not corrected by held-out rows: {reason}."
+        )
     rest = f" and {counted(by.of_training, 'training row')} left out in turn" if by.of_training else ""
-    width = " Its width is changed by row." if by.trees is not None else ""
-    shift = f" Its mean is shifted by {by.shift:.3g}." if by.shift else ""
+    width = " Some rows are given wider ones, others narrower ones." if by.trees is not None else ""
+    shift = f" Means are shifted by {by.shift:.3g}." if by.shift else ""
     return Recalibrating(
-        by, f"The law of outcomes is recalibrated by {counted(by.rows, 'held-out row')}{rest}.{width}{shift}"
+        by,
+        f"Intervals are corrected by the errors of {counted(by.rows, 'held-out row')}{rest}.{width}{shift}",
     )
 
 

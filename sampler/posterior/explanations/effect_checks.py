@@ -150,8 +150,8 @@ def overlap_warnings(overlap: Overlap, compared: Compared) -> list[str]:
         warnings.append(
             f"{overlap.outside:.0%} of these rows have a fitted probability of being treated below "
             f"{EDGE:.0%} or above {1 - EDGE:.0%} (overlap.outside): hardly any row of the other arm is like "
-            "them. Averages over the others (overlap.supported leaves unsupported rows out) and over rows of "
-            "one arm (of=treated) are other questions"
+            "them, and their effects rest on the model. An average without such rows (overlap.supported), or "
+            "over the treated rows alone (of=treated), rests on less, but answers another question"
         )
     own, other = overlap.auc, overlap.auc_other_half
     if other is not None and other > TOLD:

@@ -107,9 +107,10 @@ def judged(figures: Mapping[str, Any]) -> dict[str, Any]:
         return report
     rows, units = report["rows"], report.get("units")
     if rows < FEWEST_ROWS or (units is not None and units < FEWEST_UNITS):
-        few, least = f"{counted(rows, 'held-out row')} are too few", FEWEST_ROWS
+        few, least = f"{counted(rows, 'held-out row')} are too few", f"{FEWEST_ROWS}"
         if units is not None:
-            few, least = f"{units} held-out groups ({counted(rows, 'row')}) are too few", FEWEST_UNITS
+            few = f"{counted(units, 'held-out group')} ({counted(rows, 'row')}) are too few"
+            least = f"{FEWEST_UNITS} groups"
         text = f"{LEVEL:.0%} intervals: unchecked, {few} ({least} are needed)."
         nothing: dict[str, Any] = {"others": None, "reasons": [], "refused": []}
         return report | {"verdict": "unknown", "text": text, "advice": None} | nothing

@@ -32,17 +32,17 @@ ERROR_SHARE, CLASS_ERROR = 0.25, 0.02
 OfPredictions = Literal["usable", "not_yet"]
 CHAINS: dict[Verdict, tuple[str, str, str]] = {  # with a figure, without one, and what follows
     "converged": (
-        "The chains agree to {figure}",
+        "The chains agree on predictions to within {figure}",
         "The chains agree",
         "credible intervals can be read as they are",
     ),
     "approximate": (
-        "The chains agree to about {figure}",
+        "The chains agree on predictions to within about {figure}",
         "The chains nearly agree",
         "read credible intervals roughly",
     ),
     "not_converged": (
-        "The chains still differ by {figure}",
+        "The chains' predictions still differ by {figure}",
         "The chains don't agree",
         "don't read credible intervals finely yet",
     ),
@@ -237,7 +237,7 @@ def _about_another(another: AnotherFit | None, unit: str | None, *, of_classes: 
     moves = f"{another.sds:.2g} of their posterior sd"
     if another.moves is not None:
         moves = _figure(another.moves, unit, of_classes=of_classes)
-    return f"Another fit would move predictions by about {moves}."
+    return f"Fitted again with another seed, predictions would move by about {moves}."
 
 
 def _figure(value: float, unit: str | None, *, of_classes: bool) -> str:

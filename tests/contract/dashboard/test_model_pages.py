@@ -169,7 +169,10 @@ def test_what_the_data_chose_is_told(browser, client, settings):
     assert model["diagnostics"]["chosen"] == {"noise": "constant", "transform": "none", "linear": True}
     assert "noise_choice" not in model["diagnostics"]
     words = page_of(browser.get(f"/ui/models/{model['id']}/settings")).words
-    assert re.search(r"Chosen by the data\s*noise: constant, transform: none, linear: yes", words)
+    chosen = (
+        "Noise: constant: one size; Transform of the outcome: none: the outcome itself; Linear part: beside"
+    )
+    assert re.search(rf"Chosen by the data\s*{chosen}", words)
 
 
 def test_held_out_rows_and_the_model_are_downloads(browser, client, settings):

@@ -309,7 +309,7 @@ def test_a_hurdle_is_offered_before_the_fit(browser, client):
     dataset = post_csv(client, "\n".join(["dose,y", *lines]) + "\n").json()["id"]
     form = {"dataset_id": dataset, "target": "y", "features": "dose", "all": "1", "once": "x"}
     text = browser.post("/ui/models/estimate", data=form).text
-    assert "60% of the rows are 0 exactly" in text
+    assert "60% of the rows are exactly 0" in text
     assert 'data-declare="family" data-value="hurdle"' in text
     assert "data-declare" not in browser.post("/ui/models/estimate", data=form | {"family": "hurdle"}).text
 

@@ -4,6 +4,8 @@ import re
 from html import escape, unescape
 from typing import Any
 
+import pytest
+
 from app.store import events
 from app.store.engine import session_scope
 from tests.support.api_calls import post_csv, problem, table
@@ -79,14 +81,14 @@ def test_the_log_is_paged_from_the_newest_event_to_the_first(browser, client, da
     at = f"/ui/models/{client.post('/models', json=body).json()['id']}/settings"
     with session_scope(database.engine) as session:
         for number in range(120):
-            events.append(session, at.split("/")[3], "resumed", {"number": number})
+            events.append(session, at.split("/")[3], "of_a_later_version", {"number": number})
 
     entries, path = [], at
     while path:
         page = page_of(browser.get(path))
         log = re.search(r"Events(.*?)With curl", page.words, re.DOTALL)[1]
         entries.append(re.findall(r"number (\d+?)(?=\d{4}-|\s|$)", log))
-        assert ("created" in log) == (not [link for link in page.links if "before=" in link])
+        assert ("Created" in log) == (not [link for link in page.links if "before=" in link])
         assert (f"{at}#log" in page.links) == (path != at)
         path = next((at + link for link in page.links if link.startswith("?before=")), None)
 
@@ -183,3 +185,11 @@ def test_the_python_of_every_page_runs(browser, client, settings, tmp_path, monk
     assert namespace[at].verdict == model["verdict"]
     assert namespace[new].state == "queued"
     assert namespace[tabs[-1]].mean.shape == (1,)
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/ui/nothing", "/ui/models/none", "/ui/datasets/none/rows.csv"])
+def test_a_page_that_is_not_there_speaks_to_people(browser, path):
+    """Errors of HTTP itself are said without words of programs."""
+    page = Page(browser.get(path).text)
+    assert not page.words_of_programs()
+    assert "What to do next" in page.words

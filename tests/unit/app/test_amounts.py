@@ -45,7 +45,7 @@ def test_amounts_are_numbers(cells, numbers, unit):
 @pytest.mark.parametrize(
     ("cells", "why", "number", "unit"),
     [
-        (["12 m", "3.5 m"], "looks like a number in m", 12, "m"),
+        (["12 m", "3.5 m"], "looks like a number with the unit m", 12, "m"),
         (["12 kg", "3.5"], "1 of its values in kg, 1 without a unit", 12, "kg"),
         (["14k", "18k"], "'14k' may be 14e3", 14_000, None),
         (["30K", "5"], "'30K' may be 30e3", 30_000, None),

@@ -107,8 +107,8 @@ def test_columns_that_only_tell_rows_apart_are_left_out_with_the_reason():
 
     assert {*whys} == {"row", "id"} <= {*choice.ignored}
     assert "at" in choice.kinds
-    assert f"it numbers the rows from 1 to {N}: name it in features" in whys["row"]
-    assert "every row has another text: name it in features" in whys["id"]
+    assert f"it only numbers the rows, from 1 to {N} (choose it as a feature" in whys["row"]
+    assert "every row has another text (choose it as a feature" in whys["id"]
     assert planned(NUMBERED, features=["row", "id"]).choice.kinds == {"row": "number", "id": "category"}
     assert "row" in planned(NUMBERED, columns={"row": "number"}).choice.kinds
     for summaries, kinds in (

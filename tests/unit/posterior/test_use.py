@@ -52,8 +52,9 @@ def test_chains_that_differ_leave_predictions_and_intervals_usable():
     use = use_of(summary(), scores())
     assert use.text.replace("\u202f", " ") == (
         "Predictions: usable. 90% intervals: usable. Of 412 held-out rows 90% are inside (chance: 87 to 93), "
-        "90% in each quarter of the prediction. The chains still differ by 0.41 k$ (3% of the noise): don't "
-        "read credible intervals finely yet. Another fit would move predictions by about 0.18 k$."
+        "90% in each quarter of the prediction. The chains' predictions still differ by 0.41 k$ (3% of the "
+        "noise): don't read credible intervals finely yet. Fitted again with another seed, predictions would "
+        "move by about 0.18 k$."
     )
     assert (use.predictions, use.intervals, use.credible) == ("usable", "usable", "not_yet")
     assert use.chains.mean == FIGURES["mean"]
@@ -97,7 +98,7 @@ def test_each_question_is_answered_by_its_own_evidence(scored, trusted, interval
     usable = trusted or intervals == "usable"
     assert (use.predictions, use.intervals) == ("usable" if usable else "not_yet", intervals)
     assert said in use.text
-    assert "The chains still differ by" in use.text
+    assert "The chains' predictions still differ by" in use.text
 
 
 def test_rows_that_calibrate_are_no_evidence():
@@ -126,7 +127,7 @@ def test_models_of_earlier_versions_have_what_they_know():
     old = {name: FIGURES[name] for name in ("mean", "ends", "noise", "share", "reproducibility")}
     use = use_of({"verdict": "approximate", "precision": old | {"means_usable": True}})
     assert "by about 0.31 of their posterior sd" in use.text
-    assert "The chains agree to about 0.41 (3% of the noise)" in use.text
+    assert "The chains agree on predictions to within about 0.41 (3% of the noise)" in use.text
     bare = use_of({"verdict": "not_converged", "precision": None})
     assert (bare.predictions, bare.another_fit) == ("not_yet", None)
     assert "The chains don't agree: don't read" in bare.text
@@ -138,7 +139,7 @@ def test_figures_of_classes_are_percentage_points():
     of_classes = summary(noise=None, share=None, error_share=None, unit=None, mean=0.0123, another_fit=0.005)
     use = use_of(of_classes, {"rows": 80, "accuracy": 0.8})
     assert "differ by 1.2 percentage points:" in use.text
-    assert "move predictions by about 0.5 percentage points" in use.text
+    assert "predictions would move by about 0.5 percentage points" in use.text
     assert use.intervals == "unchecked"
 
 

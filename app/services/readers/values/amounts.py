@@ -205,7 +205,7 @@ class Amounts:
         if self.counts[""]:
             bare = f"{self.counts['']} without a unit"
             return f"{self.counts[unit]} of its values in {unit}, {bare}: {ask} to take all for {unit}"
-        return f"{quote_cell(cell)} looks like a number in {unit}: {ask} to read it so"
+        return f"{quote_cell(cell)} looks like a number with the unit {unit}: {ask} to read it so"
 
 
 def _named(units: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -33,7 +33,7 @@ def test_a_file_becomes_a_dataset_with_its_schema(client):
     assert (columns["horsepower"]["kind"], columns["horsepower"]["missing"]) == ("number", 5)
     assert (columns["mpg"]["min"], columns["mpg"]["max"]) == (9.0, 46.6)
     assert (columns["name"]["kind"], columns["name"]["distinct"]) == ("text", 304)
-    assert any("name is text with 304 levels" in warning for warning in dataset["warnings"])
+    assert any("name is text with 304 different values" in warning for warning in dataset["warnings"])
     assert client.get(response.headers["location"]).json() == dataset
 
 

@@ -227,4 +227,4 @@ def test_a_file_whose_first_line_counts_is_refused_with_its_rows(client):
     )
 
     assert body["errors"][0]["row"] == 1
-    assert "31 values where the header names 4 columns" in body["detail"]
+    assert "31 values, but the header names 4 columns" in body["detail"]
