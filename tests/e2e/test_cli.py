@@ -333,6 +333,22 @@ def test_subgroups_are_calibrated_and_claimed(run):
     assert (wrong.returncode, "is no condition" in wrong.stderr) == (2, True)
 
 
+@pytest.mark.slow  # a further fit
+def test_a_placebo_is_printed(run):
+    """`models placebo` shows the effect of treatments drawn by chance; a model without one is refused."""
+    refused = run("bartserve models placebo cars")
+    assert (refused.returncode, "The model has no treatment" in refused.stderr) == (1, True)
+    fit = "bartserve fit cars.csv --target mpg --name doses --treatment weight"
+    fitted = run(f"{fit} {shlex.join(FAST)}")
+    assert fitted.returncode == 0, fitted.stderr + fitted.stdout
+    printed = run("bartserve models placebo doses --level 0.8 --seed 1")
+    assert printed.returncode == 0, printed.stderr
+    assert "weight" in printed.stdout
+    assert "average" in printed.stdout
+    found = json.loads(run("bartserve models placebo doses --level 0.8 --seed 1 --json").stdout)["placebo"]
+    assert (found["level"], found["groups"]) == (0.8, {})
+
+
 def test_settings_are_tuned(run):
     """`models tune` shows a table of candidates and the best, or JSON; what is no JSON is refused."""
     tried = '[{"num_trees": 5, "num_chains": 1, "num_draws": 10}, {"num_trees": 1, "num_draws": 10}]'
