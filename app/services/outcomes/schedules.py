@@ -101,7 +101,12 @@ def put(session: Session, owner: str, model_id: str, asked: ScheduleBody) -> Sch
     if every is None and not asked.on_alarm:
         raise _refused("every", "say how often, or on_alarm: it would never be due")
     held = model.settings.get("holdout") if asked.holdout is None else asked.holdout
-    if asked.promote == "auto" and not held and not model.settings.get("time"):
+    if model.settings.get("time"):
+        if asked.holdout:
+            raise _refused(
+                "holdout", "forecasters are compared by what came, and hold no rows out: leave it out"
+            )
+    elif asked.promote == "auto" and not held:
         detail = "promote=auto compares held-out rows, and this model has none: give a fraction"
         raise _refused("holdout", detail)
     if store.get(session, owner, model.name) is None and store.count(session, owner) >= MOST_SCHEDULES:

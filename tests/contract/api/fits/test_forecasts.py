@@ -246,6 +246,8 @@ def test_a_name_moves_to_a_forecaster_that_is_no_worse(client, settings, databas
     body = {"dataset_id": old, "target": "sales", "name": "sales"} | asked
     first = client.post("/models", json=body).json()["id"]
     run_units(settings)
+    held = client.put("/models/sales/schedule", json={"every": "7d", "holdout": 0.2})
+    assert (held.status_code, held.json()["errors"][0]["column"]) == (422, "holdout")
     assert client.put("/models/sales/schedule", json={"every": "7d"}).status_code == 200
     make_due(database)
     assert schedules.run_due(database.engine, settings) == 1  # takes the newest
