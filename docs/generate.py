@@ -81,6 +81,7 @@ PARTS: dict[str, dict[str, Any]] = {  # of the page: what is asked of a fit
     "a treatment of arms": {"treatment": "given", "arms": ("0", "1")},
     "a dose": {"treatment": "given", "arms": ()},
     "monotone": {"monotone": {"age": "increasing"}},
+    "a surface over places": {"parts": {"spatial": ["east", "north"]}},
     "linear": {"linear": True},
     **{f"noise={name}": {"noise": name} for name in KINDS if name != CONSTANT},
     **{f"transform={name}": {"transform": name} for name in ("log", "yeo-johnson")},

@@ -242,7 +242,8 @@ def fit(
         ``{"age": "increasing", "distance": "decreasing"}`` (method "bart"; numbers, two classes and ordered
         ones).
     parts
-        What parts of other packages are told, by name (docs/reference.md).
+        What further parts are told, by name: ``{"spatial": ["east", "north"]}`` (docs/spatial.md), and those
+        of other packages (docs/reference.md).
     features
         Names of the columns to learn from; None takes all that are usable.
     columns

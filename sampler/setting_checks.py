@@ -77,7 +77,7 @@ def resolve_monotone(values: dict[str, Any], arguments: Mapping[str, Any], metho
 
 
 def resolve_parts(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Check what parts of other packages are told, and return it by name; raise SettingsError."""
+    """Check what further parts are told, and return it by name; raise SettingsError."""
     given = values["parts"] or {}
     if not isinstance(given, Mapping):
         raise SettingsError("parts must be a dict by name", field="parts", code="not_accepted")

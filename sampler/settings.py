@@ -381,7 +381,7 @@ class Settings:
     parts: dict[str, Any] = _setting(  # noqa: RUF009
         "parts",
         "model",
-        "Parts of other packages beside the trees, by name, with what each is told (method bart, families "
+        "Further parts beside the trees, by name, with what each is told (method bart, families "
         f"gaussian, probit and ordinal). Installed: {', '.join(PART_SETTINGS) or 'none'}.",
         sparing=True,
         rare=True,

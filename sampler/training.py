@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampler.data.linear_terms import LinearTerms
+from sampler.data.spatial import PlacedRows, Surface
 from sampler.data.treatment.dose import Dose
 from sampler.errors import DataError, SettingsError
 from sampler.families import FAMILIES
@@ -114,6 +115,24 @@ class GroupTraining:
     def take(self, rows: NDArray[np.int64]) -> GroupTraining:
         """Return that of some of the rows."""
         return replace(self, index=self.index[:, rows], z=None if self.z is None else self.z[:, rows])
+
+
+@dataclass(frozen=True, eq=False)
+class SpatialTraining:
+    """Places that differ, and the place of each training row, int64 [n]."""
+
+    surface: Surface
+    placed: PlacedRows
+    place: NDArray[np.int64]
+
+    @property
+    def identity(self) -> bytes:
+        """All of it that no setting has."""
+        return self.place.tobytes() + self.placed.angle.tobytes() + self.placed.missing.tobytes()
+
+    def take(self, rows: NDArray[np.int64]) -> SpatialTraining:
+        """Return that of some of the rows."""
+        return replace(self, place=self.place[rows])
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ class Models(Calls):
         monotone
             Features with which the mean only rises ("increasing") or falls ("decreasing"), by name.
         parts
-            What parts of other packages are told, by name.
+            What further parts are told, by name: ``{"spatial": ["east", "north"]}``.
         num_trees, num_chains, num_burnin, num_draws, thin, seed, stop
             Size of the sum of trees, length of the chains, and rules by which they end.
         prior

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
-from sampler.definitions.pairs import Pair
-from sampler.definitions.setting import Setting
+from sampler.definitions.pairs import Combination, Pair
+from sampler.definitions.setting import FormField, Setting
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,12 @@ class Part:
     refuses: tuple[Pair, ...] = ()
 
 
+def _has_monotone_coordinate(asked: Combination) -> bool:
+    """Tell whether a coordinate of a surface is to be monotone."""
+    over = asked["parts.spatial"]
+    return isinstance(over, list | tuple) and any(name in (asked["monotone"] or {}) for name in over)
+
+
 # In the order in which a sweep meets them before the mean's trees; after these it meets them in reverse.
 PARTS: dict[str, Part] = {
     "line": Part(
@@ -84,6 +90,36 @@ PARTS: dict[str, Part] = {
         chain="sampler.bart.intercepts:SampledEffects",
         law="sampler.posterior.parts.intercepts:InterceptDraws",
         cost="sampler.costs.groups:GroupsCost",
+    ),
+    "spatial": Part(
+        setting=Setting(
+            "names",
+            "model",
+            "Two features, the coordinates of a row in one unit of length (east and north, not degrees far "
+            "from the equator), over which a smooth surface stands beside the trees.",
+            rare=True,
+            form=FormField(
+                "Smooth surface over",
+                "Noise, transform and line",
+                "None",
+                kinds=("number",),
+            ),
+        ),
+        design="sampler.preparation.spatial:SpatialDesign",
+        header="sampler.data.spatial:Surface",
+        chain="sampler.bart.spatial:SpatialSurface",
+        law="sampler.posterior.parts.spatial:SurfaceDraws",
+        cost="sampler.costs.spatial:SpatialCost",
+        card="sampler.posterior.charts.surface_card:sections",
+        refuses=(
+            Pair(
+                _has_monotone_coordinate,
+                "parts.spatial",
+                "a surface rises and falls along its coordinates, and monotone names one of them",
+                "monotone",
+                ("monotone", "parts.spatial"),
+            ),
+        ),
     ),
     "monotone": Part(
         design="sampler.preparation.monotone:MonotoneDesign",

@@ -122,6 +122,7 @@ GROUPS = {
     "weights": Group(("bart.kernels.leaf_models.weighted_pass",)),
     "intercepts": Group(("bart.kernels.steps.intercepts",), ("base",)),
     "group-slopes": Group(("bart.kernels.steps.group_slopes",), ("base",)),
+    "spatial": Group(("bart.kernels.steps.spatial",), ("base",)),
     "effect-scale": Group(("bart.kernels.steps.effect_scale",), ("base",)),
     "several-outcomes": Group(
         ("bart.kernels.steps.covariance", "bart.kernels.steps.one_outcome"),

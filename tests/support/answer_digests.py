@@ -35,7 +35,7 @@ CASES = (
     "bcart", "bcart-mean-variance", "bcart-classes", "smc", "smc-classes", "rjhmc-df", "dcc-tree",
 )  # fmt: skip
 WITH_PARTS = (
-    "noise-mixture", "hurdle-plain", "ordered-groups", "treatment", "treatment-default-prior",
+    "noise-mixture", "hurdle-plain", "ordered-groups", "spatial", "treatment", "treatment-default-prior",
     "treatment-ps-bart", "treatment-plain", "treatment-at-random", "treatment-transform", "treatment-classes",
     "treatment-groups", "treatment-counts", "arms", "arms-classes", "arms-counts", "dose", "dose-plain",
     "monotone", "monotone-noise", "monotone-groups", "monotone-probit", "monotone-ordered", "subgroups",

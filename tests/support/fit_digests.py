@@ -128,6 +128,7 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "arms-counts": ("count", False, _LONGER | _ARMS | {"family": "negative-binomial"}),
     "dose": ("number", False, _SHORT | _DOSES),
     "dose-plain": ("number", False, _SHORT | _DOSES | {"effects": "plain"}),
+    "spatial": ("number", True, _SHORT | {"parts": {"spatial": ["first", "last"]}, "noise": "forest"}),
     "several": ("pair", False, _SHORT | {"linear": True}),
     "several-mixed": ("mixed", False, _DEFAULT | {"family": "auto"} | _MONOTONE),
     "monotone": ("number", True, _SHORT | _MONOTONE),

@@ -67,6 +67,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "levels": {"levels": ["1", "2", "3", "4"]},
     "a line": {"linear": True},
     "monotone features": {"monotone": {"a": "increasing"}},
+    "a surface": {"parts": {"spatial": ["a", "b"]}},
     "several outcomes": {"outcomes": 2},
     **{f"recipe {name}": {"recipe": name} for name in ("cgm10", "pg-bart")},
     **{f"moves {name}": {"moves": name} for name in ("cgm", "pg")},

@@ -38,7 +38,7 @@ def body_of(form: FormData) -> dict[str, Any]:
     body |= {"family": "auto"} | {name: value for name, value in texts.items() if value is not None}
     for field in fit_fields.every():
         if field.kind == "names" and (names := _names(form, field.name)):
-            body[field.name] = names
+            _set(body, field, names)
         elif field.kind == "directions" and (directions := _directions(form, faults)):
             body[field.name] = directions
         elif field.kind not in ("names", "directions") and (typed := text(form, field.name)) is not None:
@@ -149,13 +149,15 @@ def field_of(fault: Fault) -> str:
 
 
 def _put(body: dict[str, Any], field: FieldSpec, text: str, faults: list[Fault]) -> None:
-    outer, _, inner = field.name.rpartition(".")
     try:
-        value = _read(field, text)
+        _set(body, field, _read(field, text))
     except ValueError:
         message = f"{text[:50]!r} is not a {'whole ' if field.kind == 'whole' else ''}number"
         faults.append(Fault(field.name, None, message))
-        return
+
+
+def _set(body: dict[str, Any], field: FieldSpec, value: Any) -> None:
+    outer, _, inner = field.name.rpartition(".")
     (body.setdefault(outer, {}) if outer else body)[inner] = value
 
 
