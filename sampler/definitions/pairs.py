@@ -37,7 +37,8 @@ class Combination:
         if "." not in name:
             return self.values.get(name)
         first, _, entry = name.partition(".")
-        return (self.values.get(first) or {}).get(entry)
+        entries = self.values.get(first)
+        return entries.get(entry) if isinstance(entries, Mapping) else None
 
     def but(self, changes: Mapping[str, Any]) -> Combination:
         """Return what is asked with other values; None leaves one out, with what is only of use beside it."""

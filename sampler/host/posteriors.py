@@ -27,6 +27,7 @@ from sampler.posterior.explanations.work import (
     usage_work,
 )
 from sampler.posterior.explanations.work import MOST as MOST_WORK
+from sampler.posterior.parts.part import load_parts
 from sampler.posterior.parts.slopes import Slope
 from sampler.posterior.protocol import GameKind, Loss
 from sampler.posterior.results.aggregates import Aggregate
@@ -123,6 +124,7 @@ __all__ = [
     "joint_work",
     "judged_anew",
     "least_settled",
+    "load_parts",
     "made_to_hold",
     "moving_most",
     "num_figures",

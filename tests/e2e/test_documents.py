@@ -288,6 +288,15 @@ def test_the_page_about_monotone_features_runs():
     np.testing.assert_allclose(session["scores"], [9_130, 9_060], atol=10)
 
 
+@pytest.mark.slow
+def test_the_page_about_places_runs():
+    """The surface is found where rows were, and its whole spread is in intervals elsewhere."""
+    at = run_page(DOCS / "spatial.md")["at"]
+    width = at.upper - at.lower
+    assert at.mean[0] == pytest.approx(3 * np.sin(50 / 15) * np.cos(50 / 20), abs=0.6)
+    assert width[0] < 0.5 * min(width[1], width[2])
+
+
 @pytest.mark.long
 def test_the_page_about_several_outcomes_runs():
     """The page's table has the means, regions and gain that it says."""

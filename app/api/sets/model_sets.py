@@ -231,7 +231,7 @@ async def forecast_by_group(
     responses={**responses(406, 409, 413), **tables("Columns by name or, by `Accept`, a table.")},
 )
 @needs(READ)
-async def get_plan_template_of_set(
+async def get_template_of_set(
     set_id: str, predictor: ThePredictor, gate: TheGate, owner: Owner, form: FormOfAnswer
 ) -> Response:
     """Return the rows of a plan for the forecasters of a set, with the columns that tell a group."""

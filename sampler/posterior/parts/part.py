@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sampler.array_types import Floats
 from sampler.data.encode import Coded
-from sampler.definitions.parts import PARTS
+from sampler.definitions.parts import PARTS, code_of_parts
 from sampler.posterior.verdict.reasons import Reason
 from sampler.storage.draws import Draws
 from sampler.storage.model_header import Header
@@ -94,6 +94,13 @@ class LawPart:
     def reasons(self, chosen: NDArray[np.int64], num_chains: int) -> list[Reason]:  # noqa: ARG002
         """Return what its draws say against the agreement of the chains."""
         return []
+
+
+def load_parts() -> None:
+    """Import the code of all parts, so that no model read later does."""
+    for piece in ("header", "law"):
+        for place in code_of_parts(piece).values():
+            resolve_name(place)
 
 
 def parts_of(header: Header, chains: Sequence[Draws], without: Sequence[str] = ()) -> list[LawPart]:

@@ -49,7 +49,7 @@ def held_out(observed, quarters, rows=ROWS):
 
 RECALIBRATED = {
     "rows": ROWS, "rmse": 1.0, "coverage": [], "intervals_verdict": made_to_hold(ROWS),
-    "recalibration": {"rows": ROWS, "text": f"The law of outcomes is recalibrated by {ROWS} held-out rows."},
+    "recalibration": {"rows": ROWS, "text": f"Intervals are corrected by {ROWS} held-out rows."},
 }  # fmt: skip
 EVEN = (0.9, 0.9, 0.9, 0.9)
 NO = "not usable"

@@ -39,8 +39,9 @@ DOORS = {
         "a sigma for each of the chosen draws; places of a table are held within it",
     ),
     "posterior.kernels.moments": (
-        ["posterior.core.intervals", "posterior.parts.slopes"],
-        "sums of the chosen draws; `LinearTerms.from_json`, by whose terms slopes are read",
+        ["posterior.core.intervals", "posterior.parts.slopes", "posterior.parts.spatial"],
+        "sums of the chosen draws; `LinearTerms.from_json`, by whose terms slopes are read; as many waves as "
+        "amplitudes",
     ),
     "posterior.kernels.normal_mixture": (
         ["posterior.weighting.mixture_noise"],

@@ -151,7 +151,9 @@ def _load(groups: list[str]) -> None:
         for module in OF_MODELS:
             import_module(module)
         from sampler import warm  # noqa: PLC0415
+        from sampler.host.posteriors import load_parts  # noqa: PLC0415
 
+        load_parts()
         for group in groups:
             warm(group)
 

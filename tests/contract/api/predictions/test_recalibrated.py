@@ -42,7 +42,7 @@ def test_held_out_rows_make_intervals_hold(client, settings):
     model = fit(client, settings, 600, name="mine", calibrate="holdout")
     held = model["holdout"]
     assert held["recalibration"]["rows"] == 300
-    assert "recalibrated by 300 held-out rows" in held["recalibration"]["text"]
+    assert "corrected by the errors of 300 held-out rows" in held["recalibration"]["text"]
     assert held["intervals_verdict"]["verdict"] == model["use"]["intervals"] == "made_to_hold"
     assert held["coverage"] == []  # rows that calibrate are no evidence
     page = client.get("/ui/models/mine/checks").text + client.get("/ui/models/mine/improve").text
