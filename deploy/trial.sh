@@ -119,7 +119,7 @@ def kept(old, new):
 
 old, new = map(json.loads, sys.stdin)
 differ = [name for name in old if name != "model_id" and not kept(old[name], new.get(name))]
-sys.exit(", ".join(f"{name}: {old[name]} and {new.get(name)}" for name in differ))
+sys.exit(", ".join(f"{name}: {old[name]} and {new.get(name)}" for name in differ) or None)
 '
 
 same() {

@@ -1,5 +1,6 @@
 """The stack of docker-compose.yml without Docker: each service's own command and environment."""
 
+import json
 import os
 import re
 import shlex
@@ -7,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -99,6 +101,24 @@ def test_a_trial_whose_predictions_fail_has_failed(tmp_path):
     assert "failed: no prediction" in ended.stderr, ended.stderr
     assert (ended.returncode, "held" in ended.stderr) == (1, False)
     assert {each.name for each in tmp_path.iterdir()} == {*STUBS}
+
+
+def test_the_trial_compares_what_the_older_answer_says():
+    """An answer that says more is kept; another figure, or one that is missing, is named."""
+    (program,) = re.findall(
+        r"^KEPT='(.*?)^'$", (ROOT / "deploy" / "trial.sh").read_text(), re.DOTALL | re.MULTILINE
+    )
+    old = {"model_id": "a", "mean": [1.5], "use": {"text": "usable"}}
+    for new, named in (
+        ({**old, "model_id": "b", "use": {"text": "usable", "more": 1}, "new": 2}, ""),
+        ({**old, "mean": [1.25]}, "mean: [1.5] and [1.25]"),
+        ({"mean": [1.5]}, "use: {'text': 'usable'} and None"),
+    ):
+        lines = f"{json.dumps(old)}\n{json.dumps(new)}\n"
+        ended = subprocess.run(
+            [sys.executable, "-c", program], input=lines, capture_output=True, text=True, check=False
+        )
+        assert (ended.returncode, ended.stderr.strip()) == (bool(named), named)
 
 
 def test_postgres_is_not_healthy_while_its_database_is_created(stack):
