@@ -162,11 +162,11 @@ class TreatedPosterior:
         return effects
 
     def keep_support(self) -> None:
-        """Keep what the rows of the fit, which are at hand, say of which others are like them."""
+        """Keep what the rows of the fit, where they are at hand, say of which others are like them."""
         header = self.law.draws.header
-        if "treatment" in header.parts:
-            problem = None if self.origin is None else self.origin.problem
-            y = np.zeros(0) if problem is None else problem.training.y
+        problem = None if self.origin is None else self.origin.problem
+        if problem is not None and "treatment" in header.parts:
+            y = problem.training.y
             if header.transform:
                 y = header.transform.inverse(y)
             own = facts_of_rows(self.law, self.training_rows(), y)

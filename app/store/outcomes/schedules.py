@@ -82,11 +82,15 @@ def ended(session: Session, taken: RefitSchedule, told: str, model_id: str | Non
 
 
 def newer_datasets(session: Session, owner: str, name: str, than: Dataset) -> Iterator[Dataset]:
-    """Return an owner's datasets of a name that were stored after another, the newest first."""
+    """Yield an owner's datasets of a name that were stored after another, the newest first."""
     named = select(Dataset).where(Dataset.owner == owner, Dataset.name == name)
     newer = named.where(Dataset.id != than.id, Dataset.created_at > than.created_at)
     newest_first = newer.order_by(Dataset.created_at.desc(), Dataset.id.desc())
-    return iter(session.scalars(newest_first, execution_options={"yield_per": 1}))
+    found = session.scalars(newest_first, execution_options={"yield_per": 1})
+    try:
+        yield from found
+    finally:  # most callers take the first
+        found.close()
 
 
 def has_reports(session: Session, model_id: str, since: datetime | None) -> bool:

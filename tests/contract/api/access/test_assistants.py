@@ -120,7 +120,7 @@ def test_an_assistant_fits_and_predicts_over_stdio(client, settings, tmp_path):
                 ("predict", {"model": "first", "rows": [ROW] * 51}, "Give 1 to 50 rows, not 51"),
                 ("predict", {"model": "first", "rows": [{"x": 1}]}, "- size: the model needs this column"),
                 ("predict", {"model": "first", "rows": [ROW], "level": 2}, "less than 1"),
-                ("upload", {"csv": "a,b\n1,2\n3"}, "row 2: it has 1 values"),
+                ("upload", {"csv": "a,b\n1,2\n3"}, "row 2: it has 1 value,"),
                 ("upload", {}, "Give either csv"),
                 ("fit", {"dataset": dataset, "target": "nothing"}, "nothing"),
                 ("fit", {"dataset": dataset, "target": "y", "settings": {"self": 1}}, "can't have self"),
