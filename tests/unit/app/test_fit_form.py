@@ -27,3 +27,12 @@ def test_two_numbers_in_few_rows_stay_numbers():
         said = fit_fields.fitted_as(asdict(summary), profile)
         assert said.startswith(words)
         assert ("classes:" in said) == (guess_family(values) == "probit")
+
+
+def test_what_a_part_is_told_may_be_several_columns():
+    """Two columns chosen for a part are its list, and none chosen are no part; both stay features."""
+    ticked = [("target", "y"), ("features", "east"), ("features", "north")]
+    assert "parts" not in body_of(FormData(ticked))
+    chosen = [("parts.spatial", "east"), ("parts.spatial", "north")]
+    body = body_of(FormData([*ticked, *chosen]))
+    assert (body["parts"], body["features"]) == ({"spatial": ["east", "north"]}, ["east", "north"])
