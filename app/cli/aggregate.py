@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from app.cli.common import AsJson, DataDir, ModelName, OfOutcome, print_json, writing
+from app.cli.common import AsJson, DataDir, ModelName, OfOutcome, print_json, writing, written
 from app.cli.embedded import asking
 from app.cli.fit_predict import Url
 from app.cli.output import make_console, out
@@ -126,7 +126,7 @@ def aggregate(
     if output is not None:
         with writing(output), output.open("w", newline="") as file:
             _write(answer, file)
-        errors.print(f"written   {output}: {len(answer['sets']):,} sets")
+        errors.print(written(output, len(answer["sets"]), "set"))
     elif sys.stdout.isatty():
         _show(answer)
     else:
@@ -188,7 +188,7 @@ def _write_table(found: Any, output: Path | None, errors: Console, *, as_json: b
         return
     with writing(output), output.open("w", newline="") as file:
         csv.writer(file).writerows(lines)
-    errors.print(f"written   {output}: {found.num_rows:,} sets")
+    errors.print(written(output, found.num_rows, "set"))
 
 
 def effects(

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as distribution_version
@@ -62,6 +62,16 @@ def version() -> str:
 def print_json(value: Any) -> None:
     """Print a value as JSON on stdout, times in ISO 8601."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=lambda time: time.isoformat()))
+
+
+def listed(texts: Iterable[str] | None) -> list[str]:
+    """Return the names in values of an option that is repeatable and takes commas."""
+    return [each.strip() for text in texts or () if text for each in text.split(",")]
+
+
+def written(path: str | Path, count: int, noun: str = "row") -> str:
+    """Say that so many lines were written to a file."""
+    return f"written   {path}: {count:,} {noun}{'' if count == 1 else 's'}"
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from app.cli.common import AsJson, DataDir, OfOutcome, print_json, writing
+from app.cli.common import AsJson, DataDir, OfOutcome, listed, print_json, writing, written
 from app.cli.embedded import asking
 from app.cli.output import make_console, out
 from app.client import Client, Dataset, Model, ModelSet, Prediction, ProblemError
@@ -51,7 +51,7 @@ Kinds = Annotated[
 ]
 SIGNS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}  # separators
 LISTED = ("names", "levels")  # kinds of settings that are lists
-COMMAS = ("", " Separated by commas.")
+COMMAS = " Separated by commas; repeatable."
 OF_ROLES = "\n".join(f"  bartserve fit {role.example}" for role in COLUMN_ROLES.values() if role.example)
 SHOWN_ROWS = 20  # rows of predictions shown on a terminal
 SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -112,13 +112,15 @@ def register(app: typer.Typer) -> None:
 def _with_roles(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command an option for each role of a column that a form has a field for, and of forecasts."""
     asked = {**ROLES, **FORECAST}
+    commas = {name: COMMAS * (role.kind in LISTED or name == "season") for name, role in asked.items()}
+    several = {name: list[str] | None if told else str | None for name, told in commas.items()}
     own = inspect.signature(command)
     options = [
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=None,
-            annotation=Annotated[str | None, typer.Option(help=role.form.hint + COMMAS[role.kind in LISTED])],
+            annotation=Annotated[several[name], typer.Option(help=role.form.hint + commas[name])],
         )
         for name, role in asked.items()
         if role.form is not None and name not in own.parameters
@@ -137,14 +139,15 @@ def fit(
     ],
     name: Annotated[str | None, typer.Option(help="The name of the model; default: the file's name.")] = None,
     by: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="COLUMNS",
-            help="Fit a model to the rows of each value of this column (shop, product). Separated by commas.",
+            help="Fit a model to the rows of each value of this column (shop, product)." + COMMAS,
         ),
     ] = None,
     features: Annotated[
-        str | None, typer.Option(help="Columns to use as features, separated by commas; default: all usable.")
+        list[str] | None,
+        typer.Option(metavar="COLUMNS", help="Columns to use as features; default: all usable." + COMMAS),
     ] = None,
     holdout: Annotated[
         float, typer.Option(min=0, max=0.9, help="The share of rows held out and scored: 0.2 is a fifth.")
@@ -177,13 +180,12 @@ def fit(
         ),
     ] = None,
     increasing: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMNS", help="Features with which the outcome only rises. Separated by commas."
-        ),
+        list[str] | None,
+        typer.Option(metavar="COLUMNS", help="Features with which the outcome only rises." + COMMAS),
     ] = None,
     decreasing: Annotated[
-        str | None, typer.Option(metavar="COLUMNS", help="Features with which it only falls.")
+        list[str] | None,
+        typer.Option(metavar="COLUMNS", help="Features with which it only falls." + COMMAS),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="The same data, settings and seed give the same model.")
@@ -197,7 +199,7 @@ def fit(
     as_json: AsJson = False,
     url: Url = None,
     data_dir: DataDir = None,
-    **roles: str | None,
+    **roles: Any,
 ) -> None:
     """Fit a model; the help is FIT, and `roles` are those of columns."""
     from app.cli.progress import follow_fit, follow_set
@@ -214,9 +216,9 @@ def fit(
     if subgroup:
         settings["subgroups"] = [_subgroup(each) for each in subgroup]
     for role, names in {"features": features, **roles}.items():
-        if names or (role == "features" and names is not None):  # "" is none, as of forecasts
-            settings[role] = _listed(names) if ROLES[role].kind in LISTED else names
-    directions = {"increasing": _listed(increasing), "decreasing": _listed(decreasing)}
+        if any(names or "") or (role == "features" and names):  # "" is none, as of forecasts
+            settings[role] = listed(names) if ROLES[role].kind in LISTED else names
+    directions = {"increasing": listed(increasing), "decreasing": listed(decreasing)}
     if both := {*directions["increasing"]} & {*directions["decreasing"]}:
         raise typer.BadParameter(f"{min(both)} can't both rise and fall.")
     if monotone := {name: word for word, names in directions.items() for name in names}:
@@ -227,7 +229,7 @@ def fit(
             asked = settings | {"name": name or dataset.name, "holdout": holdout or None}
             outcome: Any = target if len(target) > 1 else target[0]
             fitted: Model | ModelSet = (
-                client.fit_many(dataset, outcome, by=_listed(by), **asked)
+                client.fit_many(dataset, outcome, by=listed(by), **asked)
                 if by
                 else client.fit(dataset, outcome, **asked)
             )
@@ -244,26 +246,25 @@ def fit(
         print_json(followed.document)
 
 
-def _forecast(options: dict[str, str | None], horizon: float | None) -> dict[str, Any]:
+def _forecast(options: dict[str, Any], horizon: float | None) -> dict[str, Any]:
     """Take the options of forecasts out, with the horizon; empty without any."""
     taken = {name: options.pop(name, None) for name in FORECAST}
-    given = {name: _of_forecast(name, text) for name, text in taken.items() if text}
+    given = {name: _of_forecast(name, text) for name, text in taken.items() if any(text or "")}
     if given and horizon is not None:
         given["horizon"] = int(horizon) if horizon == int(horizon) else horizon
     return given
 
 
-def _of_forecast(name: str, text: str) -> Any:
+def _of_forecast(name: str, given: Any) -> Any:
     """Read an option of forecasts: names, whole numbers or a word."""
     if FORECAST[name].kind == "names":
-        return _listed(text)
-    if name == "season" and all(each.strip().isdigit() for each in text.split(",")):
-        return [int(each) for each in text.split(",")]
-    return text
-
-
-def _listed(names: str | None) -> list[str]:
-    return [name.strip() for name in names.split(",")] if names else []
+        return listed(given)
+    if name != "season":
+        return given
+    numbers = listed(given)
+    if all(each.isdigit() for each in numbers):
+        return [int(each) for each in numbers]
+    return numbers[0] if len(numbers) == 1 else numbers
 
 
 def _subgroup(text: str) -> str | dict[str, Any]:
@@ -374,7 +375,7 @@ def predict(
         _show(answer)
         return
     if served is not None:
-        errors.print(f"written   {output}: {table.num_rows:,} rows")
+        errors.print(written(output or "", table.num_rows))
         return
     own = None if dialect == "plain" else facts.get("dialect")
     if own is None and dialect == "model":
@@ -385,7 +386,7 @@ def predict(
     encoding = "utf-8" if own is None else "utf-8-sig"  # a mark by which spreadsheets know it
     with writing(output), output.open("w", newline="", encoding=encoding) as file:
         count = _write(columns, facts["interval"], file, own)
-    errors.print(f"written   {output}: {count:,} rows")
+    errors.print(written(output, count))
 
 
 def _served(output: Path | None, dialect: str, *, of_file: bool) -> Path | None:

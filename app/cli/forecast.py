@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from app.cli.common import AsJson, DataDir, ModelName, print_json, writing
+from app.cli.common import AsJson, DataDir, ModelName, print_json, writing, written
 from app.cli.embedded import asking
 from app.cli.fit_predict import Url, is_set
 from app.cli.output import make_console, out
@@ -168,7 +168,7 @@ def _write(columns: Any, path: Path | None, errors: Any) -> None:
         return
     with writing(path), path.open("w", newline="") as file:
         csv.writer(file).writerows([[*columns], *lines])
-    errors.print(f"written   {path}: {len(lines):,} rows")
+    errors.print(written(path, len(lines)))
 
 
 def _show(columns: Any) -> None:

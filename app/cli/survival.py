@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from app.cli.common import AsJson, DataDir, ModelName, print_json, writing
+from app.cli.common import AsJson, DataDir, ModelName, listed, print_json, writing, written
 from app.cli.embedded import asking
 from app.cli.fit_predict import SETTING, SHOWN_ROWS, Url, pairs
 from app.cli.output import make_console, out
@@ -39,7 +39,8 @@ def survival(
     model: ModelName,
     rows: Annotated[list[str], typer.Argument(metavar="ROWS", help="A file, or NAME=VALUE pairs.")],
     times: Annotated[
-        str | None, typer.Option(help="Increasing times, separated by commas; default: 50 of them.")
+        list[str] | None,
+        typer.Option(help="Increasing times, separated by commas; repeatable. Default: 50 of them."),
     ] = None,
     level: Annotated[float, typer.Option(help="The level of the credible intervals.")] = 0.9,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV to this file.")] = None,
@@ -61,7 +62,7 @@ def survival(
     if output is not None:
         with writing(output), output.open("w", newline="") as file:
             count = _write(answer, file)
-        errors.print(f"written   {output}: {count:,} lines")
+        errors.print(written(output, count, "line"))
     elif sys.stdout.isatty():
         _show(answer)
     else:
@@ -80,14 +81,13 @@ def table_of(path: Path) -> Any:
         raise typer.BadParameter(f"{path}: {error}") from None
 
 
-def _numbers(text: str | None) -> list[float] | None:
+def _numbers(texts: list[str] | None) -> list[float] | None:
     """Parse numbers separated by commas; raise BadParameter."""
-    if text is None:
-        return None
     try:
-        return [float(part) for part in text.split(",")]
+        return [float(part) for part in listed(texts)] or None
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a list of numbers such as 100,365,730.") from None
+        given = ",".join(texts or ())
+        raise typer.BadParameter(f"{given!r} is not a list of numbers such as 100,365,730.") from None
 
 
 def _show(answer: Mapping[str, Any]) -> None:

@@ -191,8 +191,9 @@ class History:
         raise DataError.at(
             self.asked.time,
             row + 1,
-            f"with this time there are {stop - start + 1:,} steps of {self.step.in_words}, for {outcomes:,} "
-            f"outcomes of {series:,} series: correct the time, or sum the rows by longer steps",
+            f"with this time there are {stop - start + 1:,} steps of {self.step.in_words}, for "
+            f"{counted(outcomes, 'outcome')} of {series:,} series: correct the time, or sum the rows by "
+            "longer steps",
         )
 
     def refuse_doubled(self, rows: PanelRows, series: Longs) -> None:

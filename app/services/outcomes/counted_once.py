@@ -59,4 +59,4 @@ def counted_once(
         else:
             waiting += marks[0]
     by_week = {week: np.array(rows, np.int64) for week, rows in counts.items()}
-    return CountedOnce(f"groups of {column}", by_week, FEWEST_GROUPS, waiting)
+    return CountedOnce(f"group of {column}", by_week, FEWEST_GROUPS, waiting)

@@ -25,7 +25,7 @@ from scipy.special import betaincinv
 from sampler.array_types import Floats
 from sampler.data.encode import Coded
 from sampler.data.row_flags import OUTSIDE_RANGE, UNSEEN_LEVEL
-from sampler.data.scalars import days_to_text
+from sampler.data.scalars import counted, days_to_text
 from sampler.data.schema import Column, FeatureKind, Schema
 from sampler.posterior.assessment.outcome_sums import monday_of
 from sampler.posterior.assessment.outcome_watch import (
@@ -475,8 +475,8 @@ def _too_few(rows: int) -> str:
 
 
 def _resembles(rows: int, weeks: int) -> str:
-    in_weeks = "1 week" if weeks == 1 else f"{weeks} weeks"
-    return f"Nothing speaks against it that the {rows} rows of {in_weeks} resemble the training rows."
+    of = f"{counted(rows, 'row')} of {counted(weeks, 'week')}"
+    return f"Nothing speaks against it that the {of} resemble the training rows."
 
 
 def _drifted(reasons: Sequence[DriftReason]) -> str:

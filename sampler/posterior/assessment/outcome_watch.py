@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
 from sampler.array_types import Floats
+from sampler.data.scalars import counted
 from sampler.posterior.assessment.interval_verdict import likeness
 from sampler.posterior.assessment.outcome_sums import OutcomeSums, monday_of
 from sampler.storage.calibration_size import gaps_inside, rows_needed
@@ -138,7 +139,7 @@ class CountedOnce:
     Attributes
     ----------
     what
-        Their name in words, such as "groups of subject", "weeks".
+        The name of one in words, such as "group of subject", "week".
     counts
         By the week in which they count, int64 [group or span, 4]: rows, those inside 50% and 90% intervals,
         and those above the median.
@@ -167,12 +168,18 @@ class CountedOnce:
             if sums.rows and begin + span <= before
         }
         waiting = sum(sums.rows for begin, sums in spans.items() if begin + span > before)
-        return cls("weeks" if span == 1 else f"spans of {span} weeks", counts, FEWEST_SPANS, waiting)
+        return cls("week" if span == 1 else f"span of {span} weeks", counts, FEWEST_SPANS, waiting)
 
     @property
     def number(self) -> int:
         """Number of groups or spans that count."""
         return sum(len(counts) for counts in self.counts.values())
+
+    @property
+    def in_words(self) -> str:
+        """Their number, with their name."""
+        noun, *of = self.what.split(" ", 1)
+        return " ".join([counted(self.number, noun), *of])
 
     def wanted(self, bound: Bound, week: int) -> tuple[Floats, Floats]:
         """Return of those of a week the rows that a bound wants at least a share of, and all rows."""
@@ -408,12 +415,12 @@ def _reason(
 def _too_few(rows: int, once: CountedOnce | None = None) -> str:
     if once is not None and rows:
         return (
-            f"Outcomes of {once.number} {once.what} are too few to check the intervals: "
+            f"Outcomes of {once.in_words} are too few to check the intervals: "
             f"{once.fewest} are needed.{_waiting(once)}"
         )
-    reason = (
-        "There are no outcomes yet" if not rows else f"{rows} outcomes are too few to check the intervals"
-    )
+    are = "is" if rows == 1 else "are"
+    reason = f"{counted(rows, 'outcome')} {are} too few to check the intervals"
+    reason = reason if rows else "There are no outcomes yet"
     return f"{reason}: {FEWEST_ROWS} are needed."
 
 
@@ -437,7 +444,7 @@ def _room(intervals: WatchedIntervals, bound: Bound) -> str:
 
 def _once(once: CountedOnce | None) -> str:
     """Say what counts once."""
-    return "" if once is None else f" Each of {once.number} {once.what} counts once.{_waiting(once)}"
+    return "" if once is None else f" Each of {once.in_words} counts once.{_waiting(once)}"
 
 
 def _waiting(once: CountedOnce) -> str:

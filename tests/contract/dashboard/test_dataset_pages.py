@@ -189,7 +189,8 @@ def test_hints_on_files_are_in_the_words_of_the_page(browser, client):
     page = page_of(browser.get(f"/ui/datasets/{dataset['id']}"))
     words = " ".join(page.words.split())
     assert not page.words_of_programs()
-    assert "a week, as its Monday: give it the kind date to read it so" in words
+    assert "looks like a week, as its Monday: " in words
+    assert "give it the kind date to read it so" in words
     assert "choose “1/2/2026 begins with: the day” or “1/2/2026 begins with: the month”" in words
     labels = page_of(browser.get("/ui/datasets")).words
     for label, choices in formatting.READING.values():

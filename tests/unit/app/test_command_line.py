@@ -12,9 +12,12 @@ from types import SimpleNamespace
 import pytest
 import typer
 from rich.console import Console
+from typer.core import TyperOption
 from typer.testing import CliRunner
 
 from app.cli import MODULES, app, progress
+from app.cli.common import listed
+from app.cli.fit_predict import _forecast
 from app.cli.progress import bars
 from app.client.views import Chain
 from app.store import schema
@@ -57,6 +60,32 @@ def test_a_health_check_imports_little():
     assert "The API on 127.0.0.1:1 does not respond" in asked.stderr
     heavy = {"sqlalchemy", "pydantic", "httpx", "numpy", "pyarrow", "numba", "fastapi", "rich"}
     assert not heavy & set(asked.stdout.split())
+
+
+def _options(command, *path):
+    """All options of a command and its own, with its words."""
+    for each in command.params:
+        if isinstance(each, TyperOption):
+            yield " ".join([*path, each.name]), each
+    for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
+        yield from _options(command.get_command(None, name), *path, name)
+
+
+def test_options_with_several_values_take_all_of_them():
+    """An option that takes commas or is called repeatable keeps every value, however it is given."""
+    several = re.compile("separated by commas|repeatable", re.IGNORECASE)
+    found = {
+        name: each for name, each in _options(typer.main.get_group(app)) if several.search(each.help or "")
+    }
+    assert {"fit known", "fit features", "fit season", "survival times", "forecast series"} <= found.keys()
+    assert [name for name, each in found.items() if not each.multiple and each.nargs == 1] == []
+    columns = [name for name, each in _options(typer.main.get_group(app)) if each.metavar == "COLUMNS"]
+    assert {*columns} <= found.keys()
+    assert listed(["a, b", "c", ""]) == ["a", "b", "c"]
+    assert _forecast({"known": ["a,b", "c"], "season": ["7", "365"]}, None) == {
+        "known": ["a", "b", "c"],
+        "season": [7, 365],
+    }
 
 
 def test_exit_codes_are_those_of_the_help(tmp_path, monkeypatch):

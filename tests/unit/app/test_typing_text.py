@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from app.services.readers.options import MISSING, Options
 from app.services.readers.values.typing_text import Typing
+from sampler.data.table import read_column
+from sampler.forecasts.steps import NUMBER, Times
 from sampler.storage.file_dialect import FileDialect
 
 
@@ -334,6 +336,8 @@ def test_times_that_are_written_as_numbers_are_hinted_at_and_read_on_demand(cell
         note = typed({name: cells})[0][name][1]
         assert f"looks like {form}" in note
         assert f"?kind={name}:date" in note
+        kept = read_column(typed({name: [cell, cell]})[0][name][0], name)
+        assert ("the time of a forecast is read so" in note) == (Times.read(kept).form != NUMBER)
         assert values({name: cells}, kinds={name: "date"})[name] == [day, None if cells[1] is None else day]
     assert typed({"x": ["45322", "45323"]})[0]["x"][1] == ""
     assert typed({"x": ["20240231"]}, kinds={"x": "date"})[1].faults

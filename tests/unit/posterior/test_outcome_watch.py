@@ -1,5 +1,6 @@
 """The watch on outcomes: how often it gives a false alarm, what it finds, and how soon."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
@@ -314,7 +315,7 @@ def alarms_of_groups(runs, *, once, correlation=0.8):
         for week in range(FIRST, FIRST + 30):
             counts[week], pit = grouped(rng, 2, 20, correlation)
             weeks[week] = sums_of(pit.ravel())
-            units = CountedOnce("groups", counts, 30) if once else None
+            units = CountedOnce("group", counts, 30) if once else None
             if watch(weeks, FIRST, None, units).verdict == "no_longer_hold":
                 alarmed += 1
                 break
@@ -343,11 +344,11 @@ def test_groups_find_a_change():
         marks = [(tail <= pit) & (pit <= 1 - tail) for tail in (0.25, 0.05)] + [pit > 0.5]
         counts[week] = np.stack([np.full(2, 20), *(mark.sum(axis=1) for mark in marks)], axis=1)
         weeks[week] = sums_of(pit.ravel())
-    report = watch(weeks, FIRST, None, CountedOnce("groups of site", counts, 30, waiting=3))
+    report = watch(weeks, FIRST, None, CountedOnce("group of site", counts, 30, waiting=3))
     assert report.verdict == "no_longer_hold"
     assert "Each of 60 groups of site counts once. 3 outcomes are not counted yet." in report.text
     few = {week: counts[week] for week in range(FIRST, FIRST + 4)}
-    assert watch(weeks, FIRST, None, CountedOnce("groups of site", few, 30)).verdict != "holds"
+    assert watch(weeks, FIRST, None, CountedOnce("group of site", few, 30)).verdict != "holds"
 
 
 def test_spans_of_weeks_count_when_they_have_ended():
@@ -403,3 +404,13 @@ def test_rows_count_where_neither_a_day_nor_its_neighbours_resemble(rows, correl
 def test_too_few_weeks_take_the_longest_span():
     """Nothing is known of the correlation of three weeks."""
     assert span_of_weeks(np.arange(20.0), np.full(20, 0.4)) == 8
+
+
+def test_one_is_in_the_singular():
+    """One group, span or outcome is named in the singular, several in the plural."""
+    one = CountedOnce.by_spans({FIRST: OutcomeSums(rows=1)}, 1, FIRST + 1)
+    assert "Outcomes of 1 week are too few" in watch({FIRST: OutcomeSums(rows=1)}, FIRST, None, one).text
+    span = CountedOnce("span of 105 weeks", {FIRST: np.zeros((1, 4), np.int64)}, 8)
+    assert span.in_words == "1 span of 105 weeks"
+    assert replace(span, counts={FIRST: np.zeros((2, 4), np.int64)}).in_words == "2 spans of 105 weeks"
+    assert "1 outcome is too few" in watch({FIRST: OutcomeSums(rows=1)}, FIRST, None, None).text

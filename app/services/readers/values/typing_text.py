@@ -80,7 +80,7 @@ class Typing:
         if form is None or ("spreadsheet" in form and not DATED.search(name)):
             return ""
         cell = quote_cell(text.drop_null()[0].as_py())
-        return f"{cell} looks like {form}: give it the kind date (?kind={name}:date) to read it so"
+        return _as_date(name, cell, form, of_forecast="yyyymmdd" in form)
 
     def without_missing(self, name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return a column that has a type of its own with null for values that mean missing."""
@@ -351,6 +351,12 @@ class Typing:
         return odd or [Fault(name, None, message)]
 
 
+def _as_date(name: str, cell: str, form: str, *, of_forecast: bool) -> str:
+    """Say how to read cells as the times that they seem to be; as the time of a forecast some are so read."""
+    already = "the time of a forecast is read so as it is; as a feature " if of_forecast else ""
+    return f"{cell} looks like {form}: {already}give it the kind date (?kind={name}:date) to read it so"
+
+
 def doubt_of_typed(name: str, text: pa.ChunkedArray) -> str:
     """Return what text in a format with types looks like, and how it is read so; empty for other text."""
     present = text.drop_null()
@@ -358,7 +364,7 @@ def doubt_of_typed(name: str, text: pa.ChunkedArray) -> str:
         return ""
     cell = quote_cell(present[0].as_py())
     if dates.iso(present) is not None or dates.other(present) is not None or dates.orders(present):
-        return f"{cell} looks like a date: give it the kind date (?kind={name}:date) to read it so"
+        return _as_date(name, cell, "a date", of_forecast=False)
     # Whole numbers may be codes.
     if numbers.fitting(present) and numbers.is_doubtful(present):
         return f"{cell} looks like a number: give it the kind number (?kind={name}:number) to read it so"
@@ -371,7 +377,7 @@ def doubt(name: str, text: pa.ChunkedArray) -> str:
         return note
     if (form := dates.form_of_periods(text)) is not None:
         cell = quote_cell(text.drop_null()[0].as_py())
-        return f"{cell} looks like {form}: give it the kind date (?kind={name}:date) to read it so"
+        return _as_date(name, cell, form, of_forecast=True)
     if all_match(text, amounts.TIME):
         cell = quote_cell(text.drop_null()[0].as_py())
         return (
