@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sampler.data.binning import Grid
 from sampler.data.schema import Schema
-from sampler.data.transform import Transform
+from sampler.data.transform import IDENTITY, Transform
 from sampler.noise import NoiseChoice
 from sampler.storage.file_dialect import FileDialect
 from sampler.storage.model_header import REFERENCE_ROWS, Header
@@ -29,7 +29,7 @@ class PreparedFit:
     # The following are described in `sampler.storage.model_header.Header`.
     default_grid: list[list[float]] = field(default_factory=list)
     reference_values: NDArray[np.float64] | None = None
-    transform: Transform | None = None  # transform T of the outcome; the training data has T(y)
+    transform: Transform = IDENTITY  # transform T of the outcome; the training data has T(y)
     roles: dict[str, str] = field(default_factory=dict)
     dialect: FileDialect | None = None
     noise_choice: NoiseChoice | None = None

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from sampler.array_types import Floats
 from sampler.errors import SettingsError
 
-TransformKind = Literal["log", "yeo-johnson"]
+TransformKind = Literal["none", "log", "yeo-johnson"]
 POWERS = tuple(round(0.1 * k, 1) for k in range(21))  # powers of Yeo and Johnson at which T takes every value
 NODES = 12  # nodes of the quadrature over the noise
 REACH = 4.0  # standard deviations of log-normal squares beyond which there are next to none
@@ -23,14 +23,14 @@ ROOT = math.sqrt(2 * math.pi)
 
 @dataclass(frozen=True)
 class Transform:
-    """An increasing transform T.
+    """An increasing transform T; true where it changes outcomes.
 
     Attributes
     ----------
     kind
-        "log", or "yeo-johnson" of (y - centre) / scale (Yeo and Johnson 2000).
+        "none", "log", or "yeo-johnson" of (y - centre) / scale (Yeo and Johnson 2000).
     centre, scale, power
-        Of the second kind.
+        Of the last kind.
     low, high
         Ends at which outcomes are held when they are averaged or drawn, since the inverse has no bounds: half
         a range from the training outcomes. None in models made before there were any.
@@ -44,6 +44,9 @@ class Transform:
     low: float | None = None
     high: float | None = None
 
+    def __bool__(self) -> bool:
+        return self.kind != "none"
+
     def within(self, y: Floats) -> Self:
         """Return the transform with the ends that training outcomes y give."""
         low, high = float(y.min()), float(y.max())
@@ -52,10 +55,14 @@ class Transform:
 
     def of(self, name: str) -> str:
         """Say in words what the transform of the outcome of that name is."""
+        if not self:
+            return name
         return f"the {'logarithm' if self.kind == 'log' else 'Yeo-Johnson power'} of {name}"
 
     def forward(self, y: Floats) -> Floats:
         """Compute T(y); minus infinity where the logarithm has no value."""
+        if not self:
+            return y
         if self.kind == "log":
             with np.errstate(divide="ignore", invalid="ignore"):
                 return np.where(y > 0, np.log(y), -np.inf)
@@ -65,6 +72,8 @@ class Transform:
 
     def inverse(self, u: Floats) -> Floats:
         """Compute the y at which T is u."""
+        if not self:
+            return u
         if self.kind == "log":
             return np.exp(u)
         above = np.expm1(_unpowered(np.maximum(u, 0), self.power))
@@ -79,6 +88,8 @@ class Transform:
 
     def log_slope(self, y: Floats) -> Floats:
         """Compute the logarithm of T's derivative at y; minus infinity where T has no value."""
+        if not self:
+            return np.zeros(np.shape(y))
         if self.kind == "log":
             with np.errstate(divide="ignore", invalid="ignore"):
                 return np.where(y > 0, -np.log(y), -np.inf)
@@ -87,6 +98,8 @@ class Transform:
 
     def moments(self, f: Floats, sd: Floats) -> tuple[Floats, Floats]:
         """Compute the mean and standard deviation of y, held at the ends, where T(y) is Normal(f, sd^2)."""
+        if not self:
+            return f, sd
         if self.low is None or self.high is None:
             return self._free_moments(f, sd)
         low, high = self.forward(np.array([self.low, self.high]))
@@ -155,6 +168,9 @@ class Transform:
         if ends and (len(ends) < 2 or not np.isfinite([*ends.values()]).all() or ends["low"] >= ends["high"]):
             raise ValueError("the ends of its transform are out of range")
         return transform
+
+
+IDENTITY = Transform("none")
 
 
 def _powered(log: Floats, power: float) -> Floats:

@@ -152,7 +152,7 @@ class DescribedPosterior:
     @property
     def transform(self) -> Transform | None:
         """Transform of the outcome; None where the model learns the outcome itself."""
-        return self.law.transform
+        return self.law.transform or None
 
     @property
     def noise_differs(self) -> bool:

@@ -25,8 +25,8 @@ AskedOfLaw = Literal[
 # Kinds of models, by what their files say: a model is of any number of them.
 KINDS: Mapping[str, Callable[[Law], bool]] = {
     "any": lambda _: True,
-    "treated": lambda law: law.draws.header.effects is not None,
-    "untreated": lambda law: law.draws.header.effects is None,
+    "treated": lambda law: "treatment" in law.draws.header.parts,
+    "untreated": lambda law: "treatment" not in law.draws.header.parts,
     "soft": lambda law: method_of(law.draws.header.settings).engine.soft,
     "classes": lambda law: law.draws.classes is not None,
     "many classes": lambda law: len(law.draws.classes or ()) > 2,

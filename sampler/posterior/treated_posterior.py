@@ -166,9 +166,7 @@ class TreatedPosterior:
         header = self.law.draws.header
         problem = None if self.origin is None else self.origin.problem
         if problem is not None and "treatment" in header.parts:
-            y = problem.training.y
-            if header.transform:
-                y = header.transform.inverse(y)
+            y = header.transform.inverse(problem.training.y)
             own = facts_of_rows(self.law, self.training_rows(), y)
             self.law.draws.header = replace(header, parts={**header.parts, **own})
 
@@ -204,5 +202,5 @@ def rows_of_fit(training: Training, header: Header) -> Coded:
     limits = None
     if "event" in header.roles:
         limits = np.stack([training.y, training.y]) if training.limits is None else training.limits
-        limits = header.transform.inverse(limits) if header.transform else limits
+        limits = header.transform.inverse(limits)
     return Coded(codes, [], values=values, groups=groups, limits=limits, by_role=dict(training.by_role))

@@ -205,12 +205,12 @@ def _check_parts(header: Header, settings: Settings) -> None:
     """Check that the header has no parts that its settings have no place for."""
     of_trees, family = METHODS[settings.method].engine.forests, FAMILIES[settings.family]
     for name, there, may_be in (
-        ("linear", header.linear is not None, settings.linear),
-        ("transform", header.transform is not None, settings.transform != "none"),
+        ("linear", "line" in header.parts, settings.linear),
+        ("transform", bool(header.transform), settings.transform != "none"),
         ("noise", settings.noise == AUTO, False),
         ("choice of noise", header.noise_choice is not None, family.noise and of_trees),
         *((role, True, takes(settings.family, role)) for role in header.beside),
-        ("groups", header.groupings is not None, may_group(settings)),
+        ("groups", "groups" in header.parts, may_group(settings)),
         *(
             (f"part {name}", (name in header.parts) != (name in settings.parts), False)
             for name in PART_SETTINGS
@@ -218,10 +218,7 @@ def _check_parts(header: Header, settings: Settings) -> None:
         (
             "recalibration",
             RECALIBRATION in header.parts,
-            of_trees
-            and settings.family == "gaussian"
-            and header.effects is None
-            and header.groupings is None,
+            of_trees and settings.family == "gaussian" and not {"treatment", "groups"} & {*header.parts},
         ),
         ("censoring", bool(header.censoring), of_trees and settings.family == "gaussian"),
     ):

@@ -220,7 +220,7 @@ class _Fit:
         """Return the fit for choices by rows left out; see `_Columns.without_means`."""
         return replace(self, columns=self.columns.without_means())
 
-    def to(self, settings: Settings, transform: Transform | None) -> PreparedFit:
+    def to(self, settings: Settings, transform: Transform) -> PreparedFit:
         """Compute the constants and parts of a fit with such settings, whose choices are made."""
         planned, columns, design = self.planned, self.columns, self.columns.design
         by_role = {role: numbers for role, numbers in planned.by_role.items() if role != "weights"}
@@ -268,7 +268,7 @@ class _Fit:
             parts=parts.facts,
         )
 
-    def _estimate_sigma(self, transform: Transform | None, *rows: Any, robust: bool) -> float:
+    def _estimate_sigma(self, transform: Transform, *rows: Any, robust: bool) -> float:
         """Estimate the noise; fits that are tried with several kinds of it share it, which takes a pass."""
         key = transform, len(self.columns.design), robust
         if key not in self.sigmas:

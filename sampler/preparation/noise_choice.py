@@ -14,7 +14,7 @@ from sampler.array_types import Floats
 from sampler.chains import needed_kernels, start_chain
 from sampler.data.encode import Coded
 from sampler.data.target import MASS_AT_END, point_mass
-from sampler.data.transform import Transform
+from sampler.data.transform import IDENTITY, Transform
 from sampler.definitions.design import Design
 from sampler.errors import SamplerError
 from sampler.kernels.jit import warm
@@ -29,7 +29,7 @@ from sampler.settings import NO_TRANSFORM, Settings
 from sampler.storage.draw_codec import pack
 from sampler.storage.model_header import need_values
 
-Kind = tuple[Settings, Transform | None]
+Kind = tuple[Settings, Transform]
 EncodedRows = tuple[Floats, Design, Floats | None, NDArray[np.uint8]]
 
 BESIDE = ("mixture", HEAVIEST)  # asked for only where a kind before it is better than constant noise
@@ -52,7 +52,7 @@ def choose_noise(
     settings: Settings,
     chosen: Kind,
     rows: EncodedRows,
-    fit_of: Callable[[Settings, Transform | None], PreparedFit] | None,
+    fit_of: Callable[[Settings, Transform], PreparedFit] | None,
 ) -> tuple[Kind, NoiseChoice | None]:
     """Choose the kind of noise, with the transform and the linear part that go with it.
 
@@ -168,11 +168,11 @@ def _options(settings: Settings, simplest: Kind, rows: EncodedRows, kinds: Seque
             continue  # it has no weights
         if NOISES[name].is_normal:
             options[name] = replace(resolved, noise=name), transform
-            if transform is not None and settings.transform == AUTO:
+            if transform and settings.transform == AUTO:
                 own = replace(settings, noise=name)
                 options[name] = choose_by_outcomes(own, rows, None, has_units=False, grouped=False)
         elif settings.transform in (AUTO, NO_TRANSFORM):
-            options[name] = replace(resolved, noise=name, transform=NO_TRANSFORM), None
+            options[name] = replace(resolved, noise=name, transform=NO_TRANSFORM), IDENTITY
     return options
 
 

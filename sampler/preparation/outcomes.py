@@ -35,12 +35,10 @@ def read_outcomes(
 
 
 def transformed(
-    transform: Transform | None, outcome: NDArray[np.float64], censored: CensoredOutcomes | None
+    transform: Transform, outcome: NDArray[np.float64], censored: CensoredOutcomes | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
     """Return what is learnt, float64 [n], and its limits, float64 [2, n]; None where no row is censored."""
     limits = censored.limits if censored and censored.censored.any() else None
-    if transform is None:
-        return outcome, limits
     return transform.forward(outcome), None if limits is None else transform.forward(limits)
 
 
@@ -51,7 +49,7 @@ def choose_by_outcomes(
     *,
     has_units: bool,
     grouped: bool,
-) -> tuple[Settings, Transform | None]:
+) -> tuple[Settings, Transform]:
     """Choose the transform and the linear part where their settings are "auto".
 
     `rows` are the outcomes, the columns, the weights (or None) and the codes; `censored` what
@@ -74,5 +72,4 @@ def choose_by_outcomes(
         transform, linear = choose_transform_and_line(
             named, linear, *rows, uneven=NOISES[settings.noise].forest
         )
-    kind = transform.kind if transform else NO_TRANSFORM
-    return replace(settings, transform=kind, linear=linear), transform
+    return replace(settings, transform=transform.kind, linear=linear), transform

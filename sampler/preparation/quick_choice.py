@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampler.array_types import Floats
-from sampler.data.transform import POWERS, Transform, check_outcomes
+from sampler.data.transform import IDENTITY, POWERS, Transform, check_outcomes
 from sampler.definitions.design import Design
 from sampler.noise import DEGREE_GRID
 from sampler.preparation.quick_regression import (
@@ -103,7 +103,7 @@ def choose_transform_and_line(
     codes: NDArray[np.uint8],
     *,
     uneven: bool = False,
-) -> tuple[Transform | None, bool]:
+) -> tuple[Transform, bool]:
     """Choose the transform that the setting `transform` names, and whether a linear part pays.
 
     The power of Yeo and Johnson's transform is that of the largest likelihood of a linear model with normal
@@ -136,8 +136,8 @@ def choose_transform_and_line(
 
     Returns
     -------
-    transform : Transform or None
-        The transform, with its parameters; None for none.
+    transform : Transform
+        The transform, with its parameters.
     linear : bool
         Whether there is a linear part.
 
@@ -164,13 +164,13 @@ def choose_transform_and_line(
     return candidates[chosen], scored[chosen].linear
 
 
-def _candidates(name: str, y: Floats, few: tuple[Floats, Floats, Floats]) -> list[Transform | None]:
+def _candidates(name: str, y: Floats, few: tuple[Floats, Floats, Floats]) -> list[Transform]:
     """List the transforms that compete, the simplest first.
 
     `few` are the outcomes, columns and weights of the rows looked at.
     """
     if name == "none" or (name == "auto" and (len(y) < FEWEST_ROWS or abs(_skewness(y)) <= SYMMETRIC)):
-        return [None]
+        return [IDENTITY]
     if name == "log":
         return [Transform("log").within(y)]
     low, middle, high = np.quantile(y, [0.25, 0.5, 0.75])
@@ -180,10 +180,10 @@ def _candidates(name: str, y: Floats, few: tuple[Floats, Floats, Floats]) -> lis
     if name == "yeo-johnson":
         return [best]
     log = [Transform("log").within(y)] if y.min() > 0 else []
-    return [None, *log, *([best] if best.power != 1 else [])]
+    return [IDENTITY, *log, *([best] if best.power != 1 else [])]
 
 
-def _scores_of(transform: Transform | None, linear: bool | str, rows: _Rows) -> _Scores:
+def _scores_of(transform: Transform, linear: bool | str, rows: _Rows) -> _Scores:
     """Score a transform by each row, with its line where that pays or is asked for."""
     beside = None if rows.line is None else _regress(transform, rows, rows.line)
     alone = beside if linear is True and beside is not None else _regress(transform, rows, None)
@@ -208,7 +208,7 @@ def hits(missed: Mapping[Any, Floats]) -> list[Any]:
 
 
 def quick_gains(
-    transform: Transform | None,
+    transform: Transform,
     linear: bool | str,
     y: Floats,
     design: Design,
@@ -328,18 +328,18 @@ class _Regression(NamedTuple):
     missed: Floats
 
 
-def _regress(transform: Transform | None, rows: _Rows, z: Floats | None) -> _Regression:
+def _regress(transform: Transform, rows: _Rows, z: Floats | None) -> _Regression:
     """Predict each row by fits to others, and score it under noise of one size."""
     y, weights = rows.y, rows.weights
-    u = y if transform is None else transform.forward(y)
+    u = transform.forward(y)
     centre, scale = float(np.median(u)), float(np.std(u)) or 1.0
     standard = (u - centre) / scale
     residual = held_out_residuals(rows.codes, z, standard, weights)
-    slopes = np.full(len(y), -math.log(scale)) + (0.0 if transform is None else transform.log_slope(y))
+    slopes = np.full(len(y), -math.log(scale)) + transform.log_slope(y)
     squares = weights * residual**2
     scores = _log_density(squares, np.zeros(len(y)), slopes, weights)
     mean = centre + scale * (standard - residual)
-    if transform is not None:
+    if transform:
         sd = scale * np.sqrt(squares.mean() / np.where(weights > 0, weights, 1.0))
         with np.errstate(over="ignore", invalid="ignore"):
             mean = transform.moments(mean, sd)[0]

@@ -29,7 +29,7 @@ from sampler.data.cut_points import GRID_POINTS
 from sampler.data.groupings import Groupings
 from sampler.data.linear_terms import LinearTerms
 from sampler.data.schema import FeatureKind, Schema
-from sampler.data.transform import Transform
+from sampler.data.transform import IDENTITY, Transform
 from sampler.data.treatment.design import ROLE, TWO, EffectDesign
 from sampler.data.treatment.panel import Panel
 from sampler.definitions.data import CENSORING, COLUMN_ROLES, LIMITS, OF_LIKELIHOOD, PREDICTED
@@ -86,7 +86,7 @@ class Header:
         Outcomes of the reference rows (indices of classes), and what else their likelihood needs, float64
         [row], by role; empty in models made before they were kept.
     transform
-        Transform of the outcome; None where the model is of the outcome itself.
+        Transform of the outcome: what the model learns.
     calibration
         Table by which intervals are calibrated; None without one.
     dialect
@@ -113,7 +113,7 @@ class Header:
     typical_weight: float | None = None
     reference_values: NDArray[np.float64] | None = None
     reference_outcomes: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    transform: Transform | None = None
+    transform: Transform = IDENTITY
     roles: dict[str, str] = field(default_factory=dict)
     calibration: ConformalTable | None = None
     dialect: FileDialect | None = None
@@ -284,7 +284,7 @@ class Header:
                 typical_weight=_typical_weight(fields.get("typical_weight")),
                 reference_values=values,
                 reference_outcomes=outcomes,
-                transform=Transform.from_json(fields["transform"]) if "transform" in fields else None,
+                transform=Transform.from_json(fields["transform"]) if "transform" in fields else IDENTITY,
                 roles={role: str(fields[role]) for role in PREDICTED if fields.get(role) is not None}
                 | _censoring(fields.get("censoring", {})),
                 calibration=None

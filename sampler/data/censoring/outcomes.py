@@ -13,7 +13,7 @@ from sampler.array_types import Floats
 from sampler.data.schema import Column
 from sampler.data.table import RawColumn, read_column
 from sampler.data.target import check_length, finite_numbers, reject_beyond, reject_rows
-from sampler.data.transform import Transform
+from sampler.data.transform import IDENTITY, Transform
 from sampler.definitions.data import CENSORING
 from sampler.definitions.prior import MOST
 from sampler.errors import DataError, DataProblem, SettingsError
@@ -61,7 +61,7 @@ def refuse_censoring(settings: Mapping[str, Any], whose: str) -> None:
 
 def choose_censored_transform(
     named: str, target: str, outcome: Floats, columns: Mapping[str, RawColumn]
-) -> Transform | None:
+) -> Transform:
     """Return the transform of that name: "auto" is the logarithm of times with events, else none.
 
     Raises
@@ -71,7 +71,7 @@ def choose_censored_transform(
 
     """
     if named == "none" or (named == "auto" and "event" not in columns):
-        return None
+        return IDENTITY
     reject_rows(target, outcome <= 0, "with transform log, outcomes and limits must be positive")
     return Transform("log")
 

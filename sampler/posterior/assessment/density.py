@@ -216,8 +216,6 @@ def density(law: Law, coded: Coded, num_draws: int) -> Density:
         if law.recalibration is not None:
             own = law.outcome_law(coded)
             return np.exp([own.log_density(np.array([each]))[0] for each in x])
-        if transform is None:
-            return _mixture(x, learnt, noise, shape)
         with np.errstate(invalid="ignore"):
             return _mixture(transform.forward(x), learnt, noise, shape) * np.exp(transform.log_slope(x))
 

@@ -222,7 +222,7 @@ def _advice(reasons: Sequence[Mapping[str, Any]], law: Law, mass: tuple[float, f
         )
     plain = settings.get("family", "gaussian") == "gaussian" and settings.get("method") == "bart"
     uneven = any(each["code"] == "uneven" for each in reasons)
-    if uneven and plain and settings.get("noise", CONSTANT) == CONSTANT and header.transform is not None:
+    if uneven and plain and settings.get("noise", CONSTANT) == CONSTANT and header.transform:
         how = "is" if header.noise_choice is None else "was chosen"
         return (
             f"One sigma {how} beside transform={header.transform.kind}, and the two are one choice: fit "

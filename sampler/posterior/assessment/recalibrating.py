@@ -51,8 +51,8 @@ def why_not(law: Law, held_rows: int, *, declared: bool = False, several: bool =
             header.settings.get("noise") == "mixture"
         ),
         "outcomes are censored": bool(header.censoring),
-        "the model has a treatment": header.effects is not None,
-        "the model has groups": header.groupings is not None,
+        "the model has a treatment": "treatment" in header.parts,
+        "the model has groups": "groups" in header.parts,
         "the model has several outcomes": several,
         f"there are {held_rows} held-out rows, and it takes {FEWEST}": held_rows < FEWEST,
     }.items():

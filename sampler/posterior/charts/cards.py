@@ -85,8 +85,8 @@ def noise_in_words(posterior: Posterior) -> str | None:
 
 
 def _size_of_noise(posterior: Posterior, sd: float) -> str:
-    transform = posterior.transform
-    if transform is None:
+    transform = posterior.header.transform
+    if not transform:
         return f"standard deviation {in_unit(number_to_text(sd), posterior.unit)}"
     name = posterior.schema.target.name
     of = f"standard deviation {number_to_text(sd)} of {transform.of(name)}"

@@ -104,7 +104,7 @@ def model_card(
 
 def _treatment(posterior: Posterior) -> list[Section]:
     """Return a section about the effect of the model's treatment, if it has one."""
-    if posterior.header.effects is None:
+    if "treatment" not in posterior.header.parts:
         return []
     effects = posterior.effects(level=LEVEL)
     rows = [
@@ -359,8 +359,8 @@ def _limits(posterior: Posterior, scores: Mapping[str, Any] | None) -> Section:
     ]
     if posterior.classes is None and FAMILIES[posterior.family].target != "counts":
         sentences.append(NOISE[str(posterior.settings.get("noise", "constant"))])
-        if posterior.transform is not None:
-            sentences.append(TRANSFORMED[posterior.transform.kind])
+        if transform := posterior.header.transform:
+            sentences.append(TRANSFORMED[transform.kind])
     if scores is None:
         sentences.append("How often its intervals contain outcomes was not measured.")
     if posterior.summary().verdict == "not_converged":

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from sampler.array_types import ByPoint, Floats
-from sampler.data.transform import Transform
+from sampler.data.transform import IDENTITY, Transform
 from sampler.errors import SettingsError
 from sampler.posterior.kernels.mixture import mixture_quantiles
 from sampler.posterior.kernels.moments import lined_steps, moments, turn
@@ -145,7 +145,7 @@ class Given(NamedTuple):
     f: Floats
     noise: Floats
     shape: Shape | None
-    transform: Transform | None
+    transform: Transform
 
 
 class Wrapped(Protocol):
@@ -237,7 +237,7 @@ class IntervalFigures:
 
         def given() -> Given:
             some = _some(len(sigma))
-            return Given(offset + step * steps[:, some].astype(np.float64), sigma[some], None, None)
+            return Given(offset + step * steps[:, some].astype(np.float64), sigma[some], None, IDENTITY)
 
         self._put(rows, given, bounds_of)
 
@@ -281,7 +281,7 @@ class IntervalFigures:
         f: Floats,
         noise: Floats | None,
         shape: Shape | None = None,
-        transform: Transform | None = None,
+        transform: Transform = IDENTITY,
         alike: AlikeNoise | None = None,
     ) -> None:
         """Compute the figures of a block of rows from draws of f and of the noise's sd at each.
@@ -295,14 +295,14 @@ class IntervalFigures:
         shape
             Shape of the noise, of arrays by draw [draw]; None for normal noise.
         transform
-            Transform of the outcome, of which f is the mean; None without one.
+            Transform of the outcome, of which f is the mean.
         alike
             The noise, where it is normal and of one size for all rows.
 
         """
         predictive, tails = self.request.predictive, self.tails
         mean, sd = f, noise
-        if transform is not None and noise is not None:
+        if noise is not None:
             mean, sd = transform.moments(f, noise)
         if noise is not None and sd is not None:
             self.judge(rows, mean, sd**2)
@@ -315,8 +315,7 @@ class IntervalFigures:
         self.sd[rows] = np.sqrt(variance + np.mean(sd**2, axis=1))
 
         def bounds_of(own: RowIndex, tails: Floats) -> Floats:
-            bounds = mixture_bounds(f[own], noise[own], tails, shape, alike)
-            return bounds if transform is None else transform.inverse(bounds)
+            return transform.inverse(mixture_bounds(f[own], noise[own], tails, shape, alike))
 
         def given() -> Given:
             some = _some(f.shape[1])

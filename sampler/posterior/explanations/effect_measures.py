@@ -111,7 +111,7 @@ class Measure:
             return law.mean_of(coded, chosen)
         return self.figure(law.f_of(coded, chosen), law.noise_of(coded, chosen), law.transform)
 
-    def figure(self, f: Floats, sd: Floats, transform: Transform | None) -> Floats:
+    def figure(self, f: Floats, sd: Floats, transform: Transform) -> Floats:
         """Compute the figure of times that are Normal(f, sd^2), or whose logarithms are."""
         assert self.until is not None
         if self.name == "restricted_mean":
@@ -201,7 +201,7 @@ class Measure:
         return EffectCurves(times.tolist(), both[0], both[1], difference, max(apart, default=None))
 
 
-def survival(f: Floats, sd: Floats, time: float, transform: Transform | None) -> Floats:
+def survival(f: Floats, sd: Floats, time: float, transform: Transform) -> Floats:
     """Compute the probability of more than a time, where times or their logarithms are Normal(f, sd^2)."""
     return np.asarray(ndtr((f - (math.log(time) if transform else time)) / sd))
 

@@ -56,7 +56,7 @@ def facts_of_rows(law: Law, coded: Coded, y: Floats) -> dict[str, Any]:
     header = law.draws.header
     found: dict[str, Any] = {SUPPORT: support_of(law, coded)}
     if header.panel is not None:
-        learnt = header.transform.forward(y) if header.transform else y
+        learnt = header.transform.forward(y)
         goes_on = serial_correlation(law, coded, learnt)
         wider = () if goes_on is None or goes_on <= SERIAL else widening_of(header, coded, goes_on)
         found[PANEL] = replace(header.panel, correlation=goes_on, widening=wider)

@@ -82,7 +82,7 @@ def permutation_importance(
     ranked_by = _check(losses, known) or list(known)
     _check_number("permutations", permutations, 1, 1000)
     _check_number("seed", seed, 0, 2**63 - 1)
-    if law.transform is not None:
+    if law.transform:
         rows = rows.part(np.flatnonzero(np.isfinite(law.transform.forward(rows.y))))
     if len(rows.y) < 2:
         raise DataError([DataProblem(None, None, "shuffling needs at least two rows")])

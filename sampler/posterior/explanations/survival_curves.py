@@ -35,7 +35,7 @@ def check_times(law: Law, times: Any) -> Floats:
     """Check the times of curves; None takes those of `default_times`; raise SettingsError."""
     check("survival", law)
     if times is None:
-        target, positive = law.schema.target, law.transform is not None
+        target, positive = law.schema.target, bool(law.transform)
         assert target.min is not None
         assert target.max is not None
         return default_times(target.min, target.max, positive=positive)
@@ -63,7 +63,7 @@ def survival_curves(
     level = Request.check_level(level)
     ends = np.array([(1 - level) / 2, (1 + level) / 2])
     transform = law.transform
-    learnt = at if transform is None else transform.forward(at)
+    learnt = transform.forward(at)
     shape = (coded.num_rows, len(at))
     curves = [np.empty(shape) for _ in range(3)]
     bands = np.empty((2, 3, coded.num_rows))
@@ -79,7 +79,7 @@ def survival_curves(
             above = ndtr((f - value) / sd)
             curves[0][rows, k] = above.mean(axis=0)
             curves[1][rows, k], curves[2][rows, k] = np.quantile(above, ends, axis=0)
-        middle = f if transform is None else transform.inverse(f)
+        middle = transform.inverse(f)
         restricted = restricted_mean(f, sd, float(at[-1]), transform)
         bands[0, 0, rows] = middle_of_mixture(f, sd, transform)
         bands[1, 0, rows] = restricted.mean(axis=0)
@@ -89,7 +89,7 @@ def survival_curves(
     return SurvivalCurves(at, curves[0], curves[1], curves[2], median, mean, level, warnings, coded.labels)
 
 
-def middle_of_mixture(f: Floats, sd: Floats, transform: Transform | None) -> Floats:
+def middle_of_mixture(f: Floats, sd: Floats, transform: Transform) -> Floats:
     """Find the median of each row's predictive distribution, from draws [draw, row], by bisection."""
     low, high = f.min(axis=0), f.max(axis=0)
     for _ in range(60):
@@ -97,12 +97,12 @@ def middle_of_mixture(f: Floats, sd: Floats, transform: Transform | None) -> Flo
         above = ndtr((f - middle) / sd).mean(axis=0) > 0.5
         low, high = np.where(above, middle, low), np.where(above, high, middle)
     middle = 0.5 * (low + high)
-    return middle if transform is None else transform.inverse(middle)
+    return transform.inverse(middle)
 
 
-def restricted_mean(f: Floats, sd: Floats, last: float, transform: Transform | None) -> Floats:
+def restricted_mean(f: Floats, sd: Floats, last: float, transform: Transform) -> Floats:
     """Compute E[min(y, last)] where y, or its logarithm, is Normal(f, sd^2)."""
-    if transform is None:
+    if not transform:
         z = (last - f) / sd
         density = np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
         return np.asarray(f * ndtr(z) - sd * density + last * ndtr(-z))

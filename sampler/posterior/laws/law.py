@@ -61,7 +61,7 @@ class Law:
     parts_of_its_own
         Names of parts that it reads itself.
     transform
-        Transform of the outcome; None where the model learns the outcome itself.
+        Transform of the outcome: what the model learns.
     weights
         Weights of the draws, and the errors and verdicts that depend on them.
     leaf_counts
@@ -265,7 +265,7 @@ class Law:
         Rows have a typical weight. None for classes, and where that weight is unknown.
         """
         sigma, reference = self.typical_sigma, self.draws.reference
-        if sigma is None or self.transform is None:
+        if sigma is None or not self.transform:
             return None if sigma is None else np.full(reference.num_rows, sigma.mean())
         sd = self.transform.moments(self.f(reference), sigma[:, :, None])[1]
         return np.asarray(sd.mean(axis=(0, 1)))
@@ -481,7 +481,7 @@ class Law:
         The standard deviation of groups has heavy tails, and a transform's inverse makes them exponential:
         over its draws the mean of a row in a new group is decided by the rarest. So it is held at its median.
         """
-        if self.knows_all or self.transform is None:
+        if self.knows_all or not self.transform:
             return self
         law = copy(self)
         law.parts = [part.for_means() for part in self.parts]
@@ -601,7 +601,7 @@ class Law:
 
         Of a number it is the median of outcomes, of two classes the second's probability.
         """
-        if self.transform is None:
+        if not self.transform:
             return None
         return np.exp if self.transform.kind == "log" else self.transform.outcome
 

@@ -45,7 +45,7 @@ class NormalLaw(Law):
 
     def __init__(self, draws: StoredDraws, chains: Sequence[Draws]) -> None:
         super().__init__(draws, chains)
-        if self.transform is not None:
+        if self.transform:
             self.own_work += MEAN[self.transform.kind]
 
     @property
@@ -57,7 +57,7 @@ class NormalLaw(Law):
     @property
     def exact_sums(self) -> ExactSums | None:
         """Law that sums of outcomes have given the draw; see `Law.exact_sums`."""
-        plain = self.transform is None and self.draws.shape is None and self.recalibration is None
+        plain = not self.transform and self.draws.shape is None and self.recalibration is None
         return "normal" if plain else None
 
     @property
@@ -68,7 +68,7 @@ class NormalLaw(Law):
     @property
     def adds_effect(self) -> bool:
         """Whether a treatment's effect is a sum of trees."""
-        return self.effects is not None and self.transform is None
+        return self.effects is not None and not self.transform
 
     def f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute f of the chosen draws, float64 [draw, row]."""
@@ -77,20 +77,20 @@ class NormalLaw(Law):
     def mean_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute the outcome's mean in the chosen draws, float64 [draw, row]."""
         f = self.f_of(coded, chosen)
-        if self.transform is None:
+        if not self.transform:
             return f
         return self.transform.moments(f, self.noise_of(coded, chosen))[0]
 
     def outcome_sd(self, coded: Coded, num_draws: int | None = None) -> Floats:
         """Return the sd of a new outcome in each draw, float64 [chain, draw, row]."""
         noise = self.noise(coded, num_draws)
-        if self.transform is None:
+        if not self.transform:
             return noise
         return self.transform.moments(self.f(coded, num_draws), noise)[1]
 
     def average_of(self, chosen: NDArray[np.int64]) -> Callable[[Coded], Floats] | None:
         """Return a function from copies of rows to draws of f averaged over each, float64 [draw, copy]."""
-        if self.adding or self.transform is not None or not self.ensemble.has_room:
+        if self.adding or self.transform or not self.ensemble.has_room:
             return None
 
         def average(coded: Coded) -> Floats:
@@ -110,11 +110,11 @@ class NormalLaw(Law):
         shape = self.draws.shape
         one_normal = shape is None and not self.noise_differs
         transform = self.transform
-        plain = self.in_steps and transform is None and (one_normal or not predictive)
+        plain = self.in_steps and not transform and (one_normal or not predictive)
         alike = None
         if one_normal and self.knows_all:
             alike = AlikeNoise(sigma, self.offset, self.step)
-        lines = self.slopes if predictive and transform is None and len(self.adding) == 1 else None
+        lines = self.slopes if predictive and not transform and len(self.adding) == 1 else None
         if alike is None:
             lines = None
         if lines is not None and not have_places(self.ensemble.largest + lines.largest / self.step):
@@ -151,7 +151,7 @@ class NormalLaw(Law):
             return BOUND_BY_ROW
         if self.knows_all or coded is None or not coded.num_rows:
             return BOUND
-        if not self.in_steps or self.transform is not None:
+        if not self.in_steps or self.transform:
             return BOUND_BY_ROW
         return BOUND + (BOUND_BY_ROW - BOUND) * float(np.mean(~self.known(coded)))
 
@@ -252,7 +252,7 @@ class NormalLaw(Law):
 
     def learnt_unit(self) -> str:
         """Say what the trees learn, in words."""
-        if self.transform is None:
+        if not self.transform:
             return super().learnt_unit()
         return self.transform.of(self.draws.header.schema.target.name)
 
@@ -277,7 +277,7 @@ def outcomes_by_draw(
     """Compute means and log densities of outcomes with noise of one shape; see `Law.outcomes_by_draw`."""
     f, noise = law.f_of(coded, chosen), law.noise_of(coded, chosen)
     given = _given_draws(law, f, noise, coded, weights, chosen)
-    mean = f if law.transform is None else law.for_means.mean_of(coded, chosen)
+    mean = law.for_means.mean_of(coded, chosen) if law.transform else f
     return mean, given.log_density_by_draw(y)[0]
 
 
@@ -309,10 +309,9 @@ def bound_errors(law: Law, part: Coded, used: int) -> Callable[[Floats], Floats]
         shape = shape.map(lambda by_draw: by_draw[:, :used])
 
     def errors(bound: Floats) -> Floats:
-        z = ((bound if transform is None else transform.forward(bound))[:, None, None] - f) / sigma
+        z = (transform.forward(bound)[:, None, None] - f) / sigma
         density = law.weights.mean_of(noise_law.scaled_density(z, shape) / (ROOT * sigma), used)
-        if transform is not None:
-            density = density * np.exp(transform.log_slope(bound))
+        density = density * np.exp(transform.log_slope(bound))
         return law.weights.mean_error(noise_law.below(z, shape), used) / density
 
     return errors

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sampler.array_types import Floats
 from sampler.data.censoring.regression import log_normal_between
-from sampler.data.transform import Transform
+from sampler.data.transform import IDENTITY, Transform
 from sampler.posterior.weighting import noise_law
 from sampler.posterior.weighting.noise_law import Shape
 
@@ -39,7 +39,7 @@ class Predictive:
     shape
         Shape of the noise, of arrays by draw [chain, draw, 1]; None for normal noise.
     transform
-        Transform of the outcome, whose mixture it is; None without one.
+        Transform of the outcome, whose mixture it is.
     limits
         Limits of the outcomes (`Coded.limits`), float64 [2, row]; None where all were observed. Of a censored
         row an outcome is anything: it stands for its limits, the noise being normal.
@@ -52,7 +52,7 @@ class Predictive:
     sigma: Floats
     share: Floats | None
     shape: Shape | None = None
-    transform: Transform | None = None
+    transform: Transform = IDENTITY
     limits: Floats | None = None
 
     @property
@@ -88,17 +88,15 @@ class Predictive:
             log_density[:, :, rows] = log_normal_between(low, high)
         return log_density
 
-    def _log_slope(self, y: Floats) -> Floats | float:
+    def _log_slope(self, y: Floats) -> Floats:
         """Compute what the transform adds to each row's log density; nothing to log probabilities."""
-        if self.transform is None:
-            return 0.0
         log_slope = self.transform.log_slope(y)
         if self.limits is not None:
             log_slope[self._censored] = 0.0
         return log_slope
 
     def _learnt(self, y: Floats) -> Floats:
-        return y if self.transform is None else self.transform.forward(y)
+        return self.transform.forward(y)
 
     def below(self, y: Floats, shares: Floats | None = None) -> Floats:
         """Compute the probability that each row's outcome is at most y.
@@ -141,7 +139,7 @@ class Predictive:
         Less is better. It is E|Y - y| - E|Y - Y'| / 2 for independent Y and Y' of the distribution (Gneiting
         and Raftery 2007, section 4.2).
         """
-        if self.transform is not None:
+        if self.transform:
             return self._transformed_crps(y, self.transform)
         shape = None if self.shape is None else self.shape.mirrored()
         return self._mean(noise_law.mean_size(y - self.f, self.sigma, shape)) - self._half_distance()
@@ -210,7 +208,7 @@ class Predictive:
     def least(self) -> Floats:
         """Outcomes below which a row has next to none, float64 [row]."""
         low = self._ends(TAIL)[0]
-        return low if self.transform is None else self.transform.inverse(low)
+        return self.transform.inverse(low)
 
     def below_by_draw(self, y: Floats) -> Floats:
         """Compute the probability that each row's outcome is at most y in each draw, [chain, draw, row]."""
@@ -231,10 +229,10 @@ class Predictive:
         rows = np.arange(self.f.shape[2])
         level = np.broadcast_to(q, rows.shape)
         roots: Floats = elementwise.find_root(above, self._ends(REACH), args=(rows,)).x
-        return roots if self.transform is None else self.transform.inverse(roots)
+        return self.transform.inverse(roots)
 
     def sample(self, rng: np.random.Generator) -> Floats:
         """Draw an outcome of each row from each draw's distribution, float64 [draw of any chain, row]."""
         learnt = self.f + self.sigma * noise_law.sample(rng, self.f.shape, self.shape)
         learnt = learnt.reshape(-1, learnt.shape[2])
-        return learnt if self.transform is None else self.transform.outcome(learnt)
+        return self.transform.outcome(learnt)

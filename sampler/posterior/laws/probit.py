@@ -51,7 +51,7 @@ class ProbitLaw(Law):
             part = coded.part(rows)
             if not whole_steps:
                 f = draws_by_row(self.f(part, used))
-                return partial(figures.fill_mixtures, rows, f, None, None, None, None)
+                return partial(figures.fill_mixtures, rows, f, None, None)
             sums = self.ensemble.sums(part.codes, chosen)
             for beside in self.parts:
                 sums = beside.added(sums, part, chosen)

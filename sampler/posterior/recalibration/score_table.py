@@ -28,7 +28,7 @@ class ScoreTable:
 
     score: Floats
     at: Floats
-    transform: Transform | None
+    transform: Transform
 
     @classmethod
     def of(cls, given: Given, mean: Floats, sd: Floats) -> Self:
@@ -39,7 +39,7 @@ class ScoreTable:
         z = (at[:, :, None] - f[:, None, :]) / (noise if noise.ndim == 1 else noise[:, None, :])
         score = scores_of(noise_law.below(z, shape).mean(axis=2))
         score = np.maximum.accumulate(score, axis=1) + APART * np.arange(len(NODES))
-        if transform is None:
+        if not transform:
             at = mean[:, None] + sd[:, None] * NODES
         return cls(score, at, transform)
 
@@ -55,13 +55,11 @@ class ScoreTable:
 
     def changed(self, by: Recalibration, scale: Floats, y: Floats) -> Floats:
         """Change outcomes drawn from the law [row, draw] to such of the recalibrated law, in their order."""
-        learnt = y if self.transform is None else self.transform.forward(y)
+        learnt = self.transform.forward(y)
         w = by.score_before(_by_row(learnt, self.at, self.score), scale[:, None])
         return self._inside(by, _by_row(w, self.score, self.at))
 
     def _inside(self, by: Recalibration, learnt: Floats) -> Floats:
-        if self.transform is None:
-            return by.inside(learnt)
         with np.errstate(over="ignore"):
             return by.inside(self.transform.inverse(learnt))
 

@@ -111,7 +111,7 @@ def noise_prior_reason(sigma: NDArray[np.float64], header: Header) -> Reason | N
     if not share > PRIOR_SHARE:
         return None
     transform = header.transform
-    of = "" if transform is None else f" of {transform.of(header.schema.target.name)}"
+    of = f" of {transform.of(header.schema.target.name)}" if transform else ""
     return Reason("sigma_by_prior", {"share": min(share, 1.0), "scale": math.sqrt(lambda_)}, of=of)
 
 

@@ -11,6 +11,7 @@ from scipy import integrate, stats
 from sampler import DataError, PackedError, SettingsError, fit, load, select_features, tune
 from sampler.bart.chain import Chain
 from sampler.data.censoring.regression import expect, fit_censored, log_normal_between
+from sampler.data.transform import IDENTITY
 from sampler.posterior.assessment import censored_scores as scores
 from sampler.posterior.explanations.survival_curves import middle_of_mixture, restricted_mean
 from sampler.posterior.untrusted import read_contents
@@ -182,8 +183,8 @@ def test_figures_of_numbers_are_their_integrals():
     f, sd = np.array([[0.3], [-0.2]]), np.array([[0.7], [0.4]])
     each = [integrate.quad(lambda y, m=m, s=s: min(y, 0.5) * stats.norm.pdf(y, m, s), -9, 9, points=[0.5])[0]
             for m, s in zip(f[:, 0], sd[:, 0], strict=True)]  # fmt: skip
-    np.testing.assert_allclose(restricted_mean(f, sd, 0.5, None)[:, 0], each, atol=1e-8)
-    middle = middle_of_mixture(f, sd, None)
+    np.testing.assert_allclose(restricted_mean(f, sd, 0.5, IDENTITY)[:, 0], each, atol=1e-8)
+    middle = middle_of_mixture(f, sd, IDENTITY)
     assert stats.norm.cdf((middle - f) / sd).mean() == pytest.approx(0.5, abs=1e-12)
 
 

@@ -12,6 +12,7 @@ from sampler.bart.families.likelihood import Likelihood
 from sampler.bart.kernels.steps.linear_part import apply_slopes, find_rotation
 from sampler.costs.memory import estimate
 from sampler.data.linear_terms import LinearTerms, ridge_fit
+from sampler.data.transform import IDENTITY
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
 from sampler.preparation.quick_choice import choose_transform_and_line
@@ -264,11 +265,11 @@ def test_a_line_is_added_where_it_pays():
     assert prepare(X, np.random.default_rng(3).normal(size=200)).training.settings.linear is False
     design, codes = X.T, np.zeros((4, 200), np.uint8)
     line = X @ [1.0, 2.0, 3.0, 4.0]
-    assert choose_transform_and_line("none", "auto", line, design, None, codes) == (None, True)
+    assert choose_transform_and_line("none", "auto", line, design, None, codes) == (IDENTITY, True)
     for many, pays in ((125_000, True), (125_001, False)):  # four columns of so many are half a million cells
         again = np.resize(np.arange(200), many)
         large = line[again], design[:, again], None, codes[:, again]
-        assert choose_transform_and_line("none", "auto", *large) == (None, pays)
+        assert choose_transform_and_line("none", "auto", *large) == (IDENTITY, pays)
 
 
 @pytest.mark.slow

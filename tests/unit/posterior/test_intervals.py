@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from sampler.data.transform import Transform
+from sampler.data.transform import IDENTITY, Transform
 from sampler.errors import SettingsError
 from sampler.posterior.core.intervals import (
     FARTHEST_PLACE,
@@ -106,7 +106,7 @@ def test_sums_past_32_bits():
     np.testing.assert_allclose((interval.lower - 3) / 2**16, plain.lower - 3, rtol=1e-6)
 
 
-def mixture(f, sigma, alike, transform=None):
+def mixture(f, sigma, alike, transform=IDENTITY):
     """Bounds of f [row, draw] with noise of one size, by the search for any noise or by the fast one."""
     figures = IntervalFigures((len(f),), Request.check([0.5, 0.9], "predictive", [0.01, 0.5]))
     noise = np.broadcast_to(sigma, f.shape)
@@ -115,7 +115,7 @@ def mixture(f, sigma, alike, transform=None):
     return figures
 
 
-@pytest.mark.parametrize("transform", [None, Transform("log")])
+@pytest.mark.parametrize("transform", [IDENTITY, Transform("log")])
 def test_draws_off_the_grid_have_the_quantiles_of_any_noise(transform):
     """Within a grid's step, the same moments; a row is the same alone; one too far away is found slowly."""
     rng = np.random.default_rng(2)
@@ -130,7 +130,7 @@ def test_draws_off_the_grid_have_the_quantiles_of_any_noise(transform):
     np.testing.assert_array_equal(fast.mean, slow.mean)
     alone = mixture(f[2:3], sigma, alike=True, transform=transform)
     assert alone.quantiles[0].values[0] == fast.quantiles[0].values[2]
-    if transform is None:
+    if not transform:
         far = np.array([f[0], f[0] + 2 * FARTHEST_PLACE * STEP / FINER])
         both, only = mixture(far, sigma, alike=True), mixture(far[1:], sigma, alike=False)
         assert both.quantiles[0].values[1] == only.quantiles[0].values[0]

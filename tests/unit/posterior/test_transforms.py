@@ -9,7 +9,7 @@ from scipy import stats
 
 from sampler import PackedError, SettingsError, fit, load
 from sampler.data.scalars import number_to_text
-from sampler.data.transform import POWERS, Transform
+from sampler.data.transform import IDENTITY, POWERS, Transform
 from sampler.kernels.jit import warm
 from sampler.posterior.assessment import row_diagnostics
 from sampler.posterior.untrusted import read_contents
@@ -213,13 +213,13 @@ def test_auto_chooses_by_the_residuals():
         return transform
 
     assert chosen("auto", y) == Transform("log").within(y)
-    assert chosen("auto", line) is None
-    assert chosen("auto", even - even.min() + 0.01) is None
+    assert chosen("auto", line) == IDENTITY
+    assert chosen("auto", even - even.min() + 0.01) == IDENTITY
     either = chosen("auto", y - 9, weights=np.ones(300))
     assert either.kind == "yeo-johnson"
     assert either.power in POWERS[:8]
-    assert chosen("none", y) is None
-    assert chosen("auto", y[:20], rows=20) is None
+    assert chosen("none", y) == IDENTITY
+    assert chosen("auto", y[:20], rows=20) == IDENTITY
 
 
 def test_noise_by_row_competes_with_transforms():
@@ -228,10 +228,10 @@ def test_noise_by_row_competes_with_transforms():
     x = rng.uniform(size=1000)
     growing = 4 * x**2 + np.exp(2 * x) / 5 * rng.normal(size=1000)
     X, y = skewed(300)
-    for outcome, columns, kinds in ((growing, x[:, None], (None, "yeo-johnson")), (y, X, ("log", "log"))):
+    for outcome, columns, kinds in ((growing, x[:, None], ("none", "yeo-johnson")), (y, X, ("log", "log"))):
         for noise, kind in zip(("forest", "constant"), kinds, strict=True):
             transform = prepare(columns, outcome, noise=noise, linear=False).transform
-            assert (transform and transform.kind) == kind
+            assert transform.kind == kind
     codes = (255 * X.T).astype(np.uint8)
     for weights in (None, np.where(np.arange(300) % 3 > 0, 2.0, 0.0)):
         chosen = choose_transform_and_line("auto", "auto", y, X.T, weights, codes, uneven=True)
@@ -246,8 +246,8 @@ def test_a_line_competes_with_transforms():
     codes = np.array([np.searchsorted(np.quantile(x, np.arange(0.01, 1, 0.01)), x) for x in X.T])
     rows = y, X.T, None, codes.astype(np.uint8)
     assert choose_transform_and_line("auto", False, *rows) == (Transform("log").within(y), False)
-    assert choose_transform_and_line("auto", "auto", *rows) == (None, True)
-    assert choose_transform_and_line("auto", True, *rows) == (None, True)
+    assert choose_transform_and_line("auto", "auto", *rows) == (IDENTITY, True)
+    assert choose_transform_and_line("auto", True, *rows) == (IDENTITY, True)
     assert choose_transform_and_line("log", "auto", *rows) == (Transform("log").within(y), False)
 
 
@@ -259,7 +259,7 @@ def test_auto_is_the_default_of_numbers():
     assert prepared.training.settings.transform == "log"
     assert "the logarithm of the target" in fit(X, y, **FAST).model_card().to_markdown()
     for settings in ({"prior_only": True}, {"prior": {"sigma": 1.0}}, {"noise": "t"}, {"method": "bcart"}):
-        assert prepare(X, y, **settings).transform is None
+        assert prepare(X, y, **settings).transform == IDENTITY
     assert Settings.resolve().transform == "auto"
     assert Settings.resolve(family="probit").transform == "none"
     stored = Settings.resolve(transform="none").to_json()
