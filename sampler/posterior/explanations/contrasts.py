@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sampler.array_types import Bools, Codes, Floats
 from sampler.data.binning import MISSING
 from sampler.data.encode import Coded, numbers
-from sampler.data.scalars import as_text, number_to_text
+from sampler.data.scalars import as_text, days_to_text, number_to_text
 from sampler.data.table import RawColumn
 from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.core.intervals import equal_tailed, middle_of
@@ -367,9 +367,17 @@ def _cuts_of(name: str, cuts: Any, kind: str) -> tuple[list[float], list[str]]:
             f"[40, 60], not {cuts!r} of {name!r}"
         )
         raise SettingsError(message, field="by", code="not_accepted")
-    texts = [number_to_text(point) for point in points]
-    between = (f"above {low}, up to {high}" for low, high in pairwise(texts))
-    return points, [f"up to {texts[0]}", *between, f"above {texts[-1]}"]
+    return points, _limits(points)
+
+
+def _limits(points: Sequence[float], *, of_dates: bool = False) -> list[str]:
+    """Name the parts that points divide numbers, or days, into; a point is the upper end of its part."""
+    show = days_to_text if of_dates else number_to_text
+    ends = ["", *(show(point) if math.isfinite(point) else "" for point in points), ""]
+    return [
+        ", ".join([f"above {low}"] * bool(low) + [f"up to {high}"] * bool(high))
+        for low, high in pairwise(ends)
+    ]
 
 
 def _with_missing(groups: dict[str, Bools], missing: Bools) -> dict[str, Bools]:
@@ -401,7 +409,8 @@ def _groups_by_values(column: RawColumn, cuts: Sequence[float] | None) -> dict[s
         return _with_missing({levels[k]: index == k for k in in_order}, index < 0)
     present = numbers[~np.isnan(numbers)]
     if cuts is None:
-        points, labels = quarters(present).tolist(), list(QUARTERS)
+        points = quarters(present).tolist()
+        labels = _of_quarters(_limits(points, of_dates=column.type == "date"))
     part = np.searchsorted(points, numbers)
     return _with_missing({label: part == k for k, label in enumerate(labels)}, np.isnan(numbers))
 
@@ -422,9 +431,21 @@ def _groups_by_feature(
         return {str(level): np.all(own == of_levels[:, [k]], axis=0) for k, level in enumerate(levels)}
     (reference,) = header.reference[positions]
     present = reference[reference != MISSING]
-    quarter = np.searchsorted(quarters(present), own[0])
-    of = " of its means" if header.schema.columns[index].kind == "encoded" else ""
-    return {f"{name}{of}": (quarter == k) & (own[0] != MISSING) for k, name in enumerate(QUARTERS)}
+    points, kind = quarters(present), header.schema.columns[index].kind
+    if kind == "encoded":
+        labels = [f"{name} of its means" for name in QUARTERS]
+    else:  # a code stands for values up to its cut point; the last one has none
+        cuts = np.append(header.grid.cuts[positions[0]], np.inf)
+        if kind == "date" and np.all(2 * cuts[:-1] % 1 == 0):  # halfway between whole days
+            cuts = np.floor(cuts)
+        labels = _of_quarters(_limits(cuts[points.astype(np.int64)].tolist(), of_dates=kind == "date"))
+    quarter = np.searchsorted(points, own[0])
+    return {label: (quarter == k) & (own[0] != MISSING) for k, label in enumerate(labels)}
+
+
+def _of_quarters(limits: Sequence[str]) -> list[str]:
+    """Name quarters with their limits."""
+    return [f"{name} ({ends})" if ends else name for name, ends in zip(QUARTERS, limits, strict=True)]
 
 
 def _rows_near(header: Header, setting: Mapping[str, Any]) -> NDArray[np.bool_]:

@@ -1,5 +1,6 @@
 """Contrasts are differences of predictions, with flags where the data have no such rows."""
 
+import re
 import tracemalloc
 
 import numpy as np
@@ -68,7 +69,8 @@ def test_groups_without_rows_are_left_out():
     posterior, X, _ = make_posterior(2)
     rows = {name: list(values)[:8] for name, values in X.items()} | {"x1": [5.0] * 8}
     contrast = posterior.contrast(rows, {"x3": 0.5}, {"x3": 0.0}, by="x1")
-    assert list(contrast.groups) == ["highest quarter"]
+    (name,) = contrast.groups
+    assert name.startswith("highest quarter (above ")
     assert "highest quarter" in str(contrast)
     assert "nan" not in str(contrast)
 
@@ -103,7 +105,16 @@ def test_an_effect_under_confounding(effect):
     contrast = posterior.contrast(X, {"z": True}, {"z": False}, by="x")
     assert contrast.average.lower < 1.5 < contrast.average.upper
     assert y[X["z"]].mean() - y[~X["z"]].mean() > 2
-    assert list(contrast.groups) == ["lowest quarter", "second quarter", "third quarter", "highest quarter"]
+    limits = [re.findall(r"-?\d[\d.]*", name) for name in contrast.groups]
+    assert [re.sub(r"-?\d[\d.]*", "_", name) for name in contrast.groups] == [
+        "lowest quarter (up to _)",
+        "second quarter (above _, up to _)",
+        "third quarter (above _, up to _)",
+        "highest quarter (above _)",
+    ]
+    assert [ends[0] for ends in limits[1:]] == [ends[-1] for ends in limits[:-1]]
+    below = [np.sum(X["x"] <= float(ends[-1])) for ends in limits[:-1]]
+    assert [each.rows for each in contrast.groups.values()] == np.diff([0, *below, 600]).tolist()
     assert sum(estimate.rows for estimate in contrast.groups.values()) == 600
 
 
@@ -190,3 +201,15 @@ def test_memory_does_not_grow_with_rows_times_rows_times_columns():
     tracemalloc.stop()
     assert peak < 40e6
     assert not contrast.unlike[0].all()
+
+
+def test_quarters_of_dates_have_days_as_limits():
+    """Quarters of dates end at days: a cut point halfway between two days is named by the earlier one."""
+    X, y = confounded()
+    days = np.datetime64("2024-01-01") + np.arange(600)
+    posterior = fit({"day": days, **X}, y, **SHORT)
+    names = [*posterior.contrast({"day": days, **X}, {"z": True}, {"z": False}, by="day").groups]
+    assert [re.sub(r"\d{4}-\d\d-\d\d", "_", name) for name in names][::3] == [
+        "lowest quarter (up to _)",
+        "highest quarter (above _)",
+    ]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sampler import SettingsError, fit
+from sampler.data.scalars import number_to_text
 from sampler.studies.placebo import placebo_fit
 from tests.support.models.treated import NUM_ROWS, SHORT, features, fitted, load_of, rows
 
@@ -111,9 +112,10 @@ def test_groups_by_cut_points_and_by_two_columns():
     east = np.array([each == "east" for each in beside["region"]])
     assert by_region["east"].mean == pytest.approx(whole.mean[east].mean())
     assert posterior.effects(income, by={"income": [0]}).groups["above 0"].rows == np.sum(table["b"] > 0)
+    ends = [number_to_text(each) for each in np.quantile(table["b"], [0.25, 0.75], method="inverted_cdf")]
     assert [*posterior.effects(income, by="income", of="treated").groups][::3] == [
-        "lowest quarter",
-        "highest quarter",
+        f"lowest quarter (up to {ends[0]})",
+        f"highest quarter (above {ends[1]})",
     ]
     assert len(posterior.effects(region, by=["site", "region"]).groups) == 5
     with pytest.raises(SettingsError, match="to average by another column give rows with it"):
