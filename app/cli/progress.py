@@ -111,6 +111,8 @@ def about_verdict(model: Model) -> list[str]:
     figures = model.diagnostics or {}
     if claim := figures.get("claim"):  # of a forecaster
         lines.append(f"claim     {claim}")
+    if agreement := figures.get("agreement"):
+        lines[0] += f". {agreement}"
     f = figures.get("f")
     # absent for classes, and for weighted draws, which have no chains to compare
     sigma, likelihood = (

@@ -308,7 +308,7 @@ def rewrite(
     model = session.get(Model, model_id, with_for_update={"key_share": True}, populate_existing=True)
     if model is None or model.state != SUCCEEDED or (model.diagnostics or {}).get("checksum") != was:
         return False
-    model.header, model.diagnostics = header, diagnostics
+    model.header, model.diagnostics = header, {**(model.diagnostics or {}), **diagnostics}
     if calibration is not None:
         model.calibration = calibration
     session.flush()

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from sampler.data.scalars import as_text, counted
 from sampler.data.table import read_column, read_rows
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.forecasts.adapted import adapted_ends
+from sampler.forecasts.agreement import ForecastSummary, summarise
 from sampler.forecasts.answers import (
     CALIBRATED,
     Forecast,
@@ -31,6 +33,7 @@ from sampler.forecasts.history import ZERO, History, SeriesKey, read_panel
 from sampler.forecasts.paths import Fitted, Start, sample_paths
 from sampler.forecasts.steps import NUMBER, Times
 from sampler.forecasts.stored import decode, encode
+from sampler.posterior.results.card_document import ModelCard
 from sampler.storage.conformal_table import ConformalTable
 from sampler.storage.forecast_file import with_models
 
@@ -244,11 +247,27 @@ class Forecaster:
             "claim": self.claim(),
         }
 
-    def claim(self, level: float = 0.9) -> str:
-        """Say what rehearsals, or reported outcomes, showed of how often intervals of steps hold."""
-        if self.adapted is not None:
+    def claim(self, level: float = 0.9, kind: str = STEPS) -> str:
+        """Say what rehearsals, or reported outcomes, showed of how often intervals of steps hold.
+
+        Of another `kind` it is said of totals over all steps of "totals" of one series, or of "all".
+        """
+        if self.adapted is not None and kind == STEPS:
             return self.adapted.at(level).text
-        return self.calibration.claim(STEPS, check_level(level), **self._of_claim)
+        lead = None if kind == STEPS else self.horizon
+        return self.calibration.claim(kind, check_level(level), **self._of_claim, lead=lead)
+
+    def summary(self) -> ForecastSummary:
+        """Return the verdict on the chains, by paths from the origins of rehearsals."""
+        return summarise(self.history, self.fitted, self.calibration, int(self.settings["seed"]))
+
+    def model_card(self, facts: Mapping[str, str] | None = None) -> ModelCard:
+        """Describe the forecaster on one page: history, rehearsals, chains and limits.
+
+        `facts` are further ones for the first section, by name; the card is a page of HTML and Markdown.
+        """
+        card: ModelCard = resolve_name("sampler.forecasts.card:forecaster_card")(self, facts or {})
+        return card
 
     def predict(self, *_arguments: Any, **_options: Any) -> NoReturn:
         """Refuse: later steps are asked of `forecast`."""

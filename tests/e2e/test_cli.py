@@ -66,6 +66,9 @@ def test_a_plan_is_filled_in_and_forecast(run):
     total = run("bartserve forecast sales --known plan.csv --total 1-3 --by region --output t.csv")
     assert total.returncode == 0, total.stderr
     assert (run.folder / "t.csv").read_text().startswith("first_step,last_step,region")
+    assert "Another fit would move medians by" in fitted.stdout, "the verdict says by what"
+    assert run("bartserve models card sales sales.md").returncode == 0
+    assert "| Known ahead | promo |" in (run.folder / "sales.md").read_text()
     empty = run("bartserve forecast sales")
     assert empty.returncode == 1
     assert "must be planned" in empty.stderr

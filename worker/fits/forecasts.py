@@ -40,7 +40,7 @@ from sampler.host.settings import FORECAST
 from worker.context import Context
 from worker.errors import Stopped
 from worker.fits.fit_spec import Spec, read_spec
-from worker.fits.promotion import FEWEST_UNITS, VERDICTS, RefitComparison, decided, stands
+from worker.fits.promotion import FEWEST_UNITS, RefitComparison, decided, stands
 from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
 
@@ -127,9 +127,8 @@ def finish_forecaster(context: Context, claim: Claim, watch: Watch) -> None:
     calibration = rehearse(history, lambda _: learnt(before), int(settings["seed"]), threads)
     forecaster = Forecaster(history, learnt(fitted), calibration, settings)
     watch.check()
-    verdicts = [each.posterior.summary().verdict for each in forecaster.fitted]
-    header = forecaster.header_bytes()
-    verdict = min(verdicts, key=VERDICTS.index)
+    summary, header = forecaster.summary(), forecaster.header_bytes()
+    verdict = summary.verdict
     compare = partial(_by_windows, context, watch, history, learnt(before) if before else [])
     while True:
         refit = decided(context, claim.model_id, verdict, compare)
@@ -142,7 +141,8 @@ def finish_forecaster(context: Context, claim: Claim, watch: Watch) -> None:
                 session,
                 claim,
                 verdict=verdict,
-                diagnostics=forecaster.described() | {"checksum": checksum(header)},
+                diagnostics=forecaster.described()
+                | {"agreement": summary.text, "checksum": checksum(header)},
                 holdout=None,
                 header=header,
                 refit=refit,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sampler.posterior.charts.style import DOTTED, ChartStyle, chart, label_axes, short
+from sampler.posterior.charts.style import DOTTED, ChartStyle, chart, label_axes, short, svg_element
 
 TICKS = 6
 
@@ -43,6 +43,16 @@ def fan(
     label_axes(ax, "", short(label))
     ax.legend(loc="upper left")
     return ax
+
+
+def picture_of_rehearsals(forecaster: Any) -> str | None:
+    """Draw the rehearsals of a forecaster's first rehearsed series as SVG; None without matplotlib."""
+    calibration, step = forecaster.calibration, forecaster.history.step
+    ends = (each[:, 0] for each in calibration.steps.ends(0.9))
+    origins = [step.text(each) for each in calibration.origins]
+    style = ChartStyle(width=7.4, height=3.4)
+    figures = (calibration.steps.y[:, 0], *ends, forecaster.history.target)
+    return svg_element(style, rehearsals, origins, *figures)
 
 
 @chart

@@ -13,7 +13,8 @@ from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.verdict.reasons import Reason, ReasonCode, Verdict
 
 ROWS_SHARE = 0.95  # share of the reference rows that must pass
-END_ERROR = math.sqrt(0.05 * 0.95) / 0.10313564037537139  # error of a normal's 5% quantile x root ESS / sd
+DENSITY = 0.10313564037537139  # of a normal at its 5% quantile
+END_ERROR = math.sqrt(0.05 * 0.95) / DENSITY  # error of that quantile x root ESS / sd
 MOST_TIMES = 20.0  # beyond which an estimate of the draws that are needed means nothing
 FEWEST_DRAWS = 8  # per chain, below which the figures mean nothing
 # Scalars that are judged beside f, and the reason where their chains disagree.

@@ -24,12 +24,12 @@ def rhat(x: Floats) -> Floats:
     """
     x = _split(x)
     folded = np.abs(x - np.median(x, axis=(1, 2), keepdims=True))
-    return np.maximum(_rhat(_normal_ranks(x)), _rhat(_normal_ranks(folded)))
+    return np.maximum(_rhat(normal_ranks(x)), _rhat(normal_ranks(folded)))
 
 
 def ess_bulk(x: Floats) -> Floats:
     """Compute the effective sample size for the centre of the distribution."""
-    return _ess(_normal_ranks(_split(x)))
+    return _ess(normal_ranks(_split(x)))
 
 
 def ess_tail(x: Floats) -> Floats:
@@ -134,7 +134,7 @@ def _split(x: Floats) -> Floats:
     return np.concatenate([x[:, :, :half], x[:, :, -half:]], axis=1)
 
 
-def _normal_ranks(x: Floats) -> Floats:
+def normal_ranks(x: Floats) -> Floats:
     """Replace values by normal quantiles of their ranks over all chains; ties have their average rank."""
     flat = x.reshape(len(x), -1)
     size = flat.shape[1]

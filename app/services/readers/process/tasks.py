@@ -174,7 +174,7 @@ def _forecaster(data: bytes, out: BinaryIO) -> Json:
     out.write(header)
     out.writelines(models)
     out.flush()
-    verdicts = [each.posterior.summary().verdict for each in forecaster.fitted]
+    summary = forecaster.summary()
     own = {name: forecaster.settings[name] for name in FORECAST_SETTINGS if name in forecaster.settings}
     return {
         "header": len(header),
@@ -187,8 +187,9 @@ def _forecaster(data: bytes, out: BinaryIO) -> Json:
         | {"features": [*history.known, *history.static], "columns": {}, "holdout": 0.0}
         | {"num_series": len(history.keys), **history.asked.to_json()},
         "calibration": None,
-        "verdict": next(each for each in VERDICTS if each in verdicts),
-        "diagnostics": forecaster.described() | {"checksum": column_codec.checksum(header)},
+        "verdict": summary.verdict,
+        "diagnostics": forecaster.described()
+        | {"agreement": summary.text, "checksum": column_codec.checksum(header)},
         "warnings": [],
         "iterations": 2 * settings.num_chains * settings.iterations,
     }

@@ -132,11 +132,20 @@ def _check_all(client, settings, database, sales, dataset_id, tmp_path) -> None:
     assert np.array_equal(
         file.forecast({name: [r[name] for r in plan] for name in plan[0]}).paths, expected.paths
     )
+    card = client.get(f"{path}/card", params={"format": "markdown"})
+    assert card.headers["bartserve-model-id"] == model["id"]
+    of_library = file.model_card({"Name": "sales"}).to_markdown()
+    sections = card.text.split("## ")
+    assert sections[2:] == of_library.split("## ")[2:]
+    assert "| Name | sales |" in sections[1]
+    assert model["diagnostics"]["agreement"] in card.text
+    assert "<svg" in client.get("/models/sales/card").text
     sent = {"content-type": "application/vnd.bartserve.model"}
     data = client.get(f"{path}/file").content
     imported = client.post("/models", params={"name": "again"}, content=data, headers=sent)
     assert imported.status_code == 201, imported.text
     assert imported.json()["diagnostics"] == model["diagnostics"]
+    assert imported.json()["verdict"] == model["verdict"]
     again = client.post("/models/again/forecast", json={"known": plan, "totals": totals, "paths": 7}).json()
     assert again | {"model_id": said["model_id"]} == said
     damaged = client.post("/models", content=data[:-9] + b"forgeries", headers=sent)
