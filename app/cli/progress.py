@@ -106,7 +106,7 @@ def about_use(model: Model) -> list[str]:
 
 
 def about_verdict(model: Model) -> list[str]:
-    """Return the verdict on the chains with its figures."""
+    """Return the verdict on the chains with its figures, and why the noise is what the data chose."""
     lines = [f"verdict   {(model.verdict or 'none').replace('_', ' ')}"]
     figures = model.diagnostics or {}
     if claim := figures.get("claim"):  # of a forecaster
@@ -126,6 +126,8 @@ def about_verdict(model: Model) -> list[str]:
     if f and f.get("ess_bulk_median") is not None:
         whose = f"{sigma['ess_bulk']:.0f} for sigma, " if sigma else ""
         lines.append(f"          effective sample size {whose}{f['ess_bulk_median']:.0f} for f")
+    if choice := figures.get("noise_choice"):
+        lines.append(f"noise     {choice['text']}")
     return lines
 
 

@@ -117,7 +117,7 @@ def fit_calibrated(
 
 def _recalibrated(posterior: Posterior, rows: Rows, split: Split, declared: NewRows) -> Posterior:
     """Change the law of outcomes to what the rows that test say of it, where it is to be."""
-    if posterior.settings.get("recalibrate", "auto") != "auto" or posterior.classes is not None:
+    if posterior.settings.get("recalibrate", "auto") != "auto":
         return posterior
     held = LabelledRows.of(posterior.law, rows.take(split.test))
     differ = declared.groups is not None or declared.later is not None

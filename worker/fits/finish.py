@@ -206,8 +206,8 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
     if posterior.several is not None:
         scores["outcomes"], by_row["outcomes"] = {}, {}
         for name in spec.others:
-            of_other = _of_outcome(posterior.several[name], parts.of_outcome(name), beat)
-            scores["outcomes"][name], by_row["outcomes"][name] = of_other
+            own, by_row["outcomes"][name] = _of_outcome(posterior.several[name], parts.of_outcome(name), beat)
+            scores["outcomes"][name] = own | ({} if done is None else {"recalibration": done})
         scores["joint"] = joint_scores(posterior.several, held, beat)
     table = warning = None
     if plan is not None and spec.settings.get("calibrate") == "holdout":

@@ -79,11 +79,11 @@ def recalibrated(
     """Recalibrate the law of outcomes by held-out rows, half of them where there are many.
 
     Return the posterior, the rows that judge it, and what was done: all rows where there aren't many, which
-    then are no evidence, or where nothing was done (None: it wasn't asked, or there are classes).
+    then are no evidence, or where nothing was done (None: it wasn't asked).
     """
-    rows = LabelledRows.of(posterior.law, parts.held)
-    if asked != "auto" or rows.classes is not None:
+    if asked != "auto":
         return posterior, parts, None
+    rows = LabelledRows.of(posterior.law, parts.held)
     beat("recalibrating")
     plan = parts.plan
     declared = plan is not None and (plan.new_rows.groups or plan.new_rows.later) is not None

@@ -44,7 +44,9 @@ def why_not(law: Law, held_rows: int, *, declared: bool = False, several: bool =
     header = law.draws.header
     for reason, applies in {
         "new rows are of other groups, or later": declared,
-        "outcomes are not numbers": FAMILIES[law.draws.family].target != "numbers" or law.classes is not None,
+        "the model has several outcomes": several,
+        "outcomes are classes": law.classes is not None,
+        "outcomes are counts": FAMILIES[law.draws.family].target == "counts",
         "the law has a point mass": law.draws.family != "gaussian",
         "the fit is no sum of trees": not isinstance(law, NormalLaw),
         "its noise is a mixture, whose narrow and wide parts no change of scale has together": (
@@ -53,7 +55,6 @@ def why_not(law: Law, held_rows: int, *, declared: bool = False, several: bool =
         "outcomes are censored": bool(header.censoring),
         "the model has a treatment": "treatment" in header.parts,
         "the model has groups": "groups" in header.parts,
-        "the model has several outcomes": several,
         f"there are {held_rows} held-out rows, and it takes {FEWEST}": held_rows < FEWEST,
     }.items():
         if applies:
@@ -99,8 +100,9 @@ def recalibrate(
         by = recalibration_of(law, held, some, (float(known.min()), float(known.max())), before)
         reason = "the held-out outcomes are too far from it"
     if by is None:
+        made = "Intervals" if law.classes is None or several else "Probabilities"
         return Recalibrating(
-            None, f"Intervals are as the model makes them, not corrected by held-out rows: {reason}."
+            None, f"{made} are as the model makes them, not corrected by held-out rows: {reason}."
         )
     rest = f" and {counted(by.of_training, 'training row')} left out in turn" if by.of_training else ""
     width = " Some rows are given wider ones, others narrower ones." if by.trees is not None else ""

@@ -15,6 +15,7 @@ from sampler import Posterior, fit_many
 from sampler import fit as fit_here
 from tests.support.api_calls import post_csv
 from tests.support.databases import only
+from tests.support.html_page import page_of
 from tests.support.models import kinds
 from tests.support.models.fitted_models import SMALL, fitted, run_units
 from tests.support.pickling_executor import PicklingExecutor
@@ -197,8 +198,9 @@ def test_of_many_held_out_rows_half_judge(client, settings):
         ({"new_rows": {"groups": "site"}}, "new rows are of other groups, or later"),
         (
             {"target": "count", "family": "poisson", "noise": None, "transform": None},
-            "outcomes are not numbers",
+            "outcomes are counts",
         ),
+        ({"target": "word", "family": "auto", "noise": None, "transform": None}, "outcomes are classes"),
         (
             {"method": "bcart", "noise": None, "transform": None, "num_trees": None, "linear": None},
             "no sum of trees",
@@ -209,7 +211,8 @@ def test_of_many_held_out_rows_half_judge(client, settings):
 def test_other_laws_stay_with_a_word(client, settings, more, reason):
     """A fit says that it is off, and why, where it isn't shown to hold."""
     header, *lines = rows_of(300).splitlines()
-    text = "\n".join([header + ",site,count", *(f"{each},{i % 2},{i % 5}" for i, each in enumerate(lines))])
+    more_cells = (f"{each},{i % 2},{i % 5},{'ab'[i % 2]}" for i, each in enumerate(lines))
+    text = "\n".join([header + ",site,count,word", *more_cells])
     if "new_rows" in more or "groups" in more:
         text = "\n".join([header + ",site", *(f"{each},s{i % 40}" for i, each in enumerate(lines))])
     shared = {"noise": "constant", "transform": "none", "holdout": 0.5} | more
@@ -222,4 +225,8 @@ def test_other_laws_stay_with_a_word(client, settings, more, reason):
     run_units(settings)
     model = client.get(response.headers["location"]).json()
     assert reason in model["holdout"]["recalibration"]["text"], model["holdout"]
+    page = page_of(client.get(f"/ui/models/{model['id']}/checks"))
+    assert model["holdout"]["recalibration"]["text"] in page.words
+    for each in model["holdout"].get("outcomes", {}).values():
+        assert reason in each["recalibration"]["text"]
     assert model["use"]["intervals"] != "made_to_hold"
