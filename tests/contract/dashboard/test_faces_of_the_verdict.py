@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,12 +13,12 @@ from app.store.engine import session_scope
 from app.store.tables import Model
 from sampler import Posterior
 from sampler.posterior.charts.cards import scores_card
+from sampler.posterior.verdict import intervals as rules
 from sampler.posterior.verdict.intervals import chance_range, judged, made_to_hold
 from tests.support.databases import only
 from tests.support.html_page import page_of
 from tests.support.models.fitted_models import fitted
 
-pytestmark = only("sqlite")
 ROWS = 800
 
 
@@ -81,6 +82,62 @@ OTHERWISE = {
     "heading": {"few rows": ["nothing has checked"]},
 }
 
+ROOT = Path(__file__).parents[3]
+DOCUMENTS = {
+    path.relative_to(ROOT).as_posix(): " ".join(path.read_text(encoding="utf-8").split())
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+}
+HOLDS = re.compile(
+    r"[Mm]ade to hold by ([\d,]+) held-out rows: (of new rows like these [^,]*, on average over rows)"
+)
+EVIDENCE = re.compile(
+    r"90% intervals: (\w+)\. (Of ([\d,]+) held-out rows (\d+)% are inside \(chance: \d+ to \d+\))"
+)
+REFUSED = re.compile(
+    r"90% intervals are too (narrow|wide) [^.(]*\((\d+)% of (\d+) rows inside\); the others hold"
+)
+OTHERS = re.compile(r"(\d+)% intervals hold (\d+)%: (narrower|wider) than they say")
+
+
+def test_documents_say_what_the_program_says():
+    """Sentences of verdicts that README and docs quote are those of the program for such figures."""
+    found = dict.fromkeys(("holds", "evidence", "refused", "others"), 0)
+    for page, text in DOCUMENTS.items():
+        for rows, said in HOLDS.findall(text):
+            found["holds"] += 1
+            assert said in made_to_hold(int(rows.replace(",", "")))["text"], page
+        for word, said, rows, inside in EVIDENCE.findall(text):
+            found["evidence"] += 1
+            report = held_out(int(inside) / 100, (), int(rows.replace(",", "")))["intervals_verdict"]
+            assert (rules.WORDS[report["verdict"]], said in report["text"]) == (word, True), (page, report)
+        for side, inside, rows in REFUSED.findall(text):
+            found["refused"] += 1
+            quarters = (int(inside) / 100, 0.93, 0.93, 0.93)
+            report = held_out(0.89, quarters, 4 * int(rows))["intervals_verdict"]
+            sentence = f"too {side} where size is part 0 ({inside}% of {rows} rows inside); the others hold"
+            assert sentence in report["text"], (page, report["text"])
+        for level, inside, side in OTHERS.findall(text):
+            found["others"] += 1
+            assert (int(inside) > int(level)) == (side == "wider"), page
+        assert "not as they are" not in text  # words of the verdict until 2026-11-28
+    assert min(found.values()) > 0, found
+
+
+def test_the_page_of_the_verdict_has_its_words_and_limits():
+    """Its table has all words of `use.intervals`, and the limits by which a share is doubted."""
+    page = DOCUMENTS["docs/verdict.md"]
+    table = page[page.index("| `intervals` | when |") :].partition(" > ")[0]
+    assert {*re.findall(r"\| `(\w+)` \|", table)} == {"intervals", *rules.WORDS.values()}
+    low, high = 100 * (rules.LEVEL - rules.NARROWER), 100 * (rules.LEVEL + rules.WIDER)
+    of_all, of_quarter = f"{rules.CHANCE_OF_ALL:.2f}"[1:], f"{rules.CHANCE:.3f}"[1:]
+    for limit in (
+        f"off by more than {100 * rules.TOLERANCE:.0f} points and beyond chance (p < {of_all})",
+        f"outside {low:.0f} to {high:.0f}% with p < {of_quarter}",
+        f"fewer than {rules.FEWEST_ROWS} rows, or fewer than {rules.FEWEST_UNITS} groups",
+    ):
+        assert limit in table, limit
+    assert {*re.findall(r"`(too_\w+)`", page)} == {*rules.SIDES}
+
 
 @pytest.fixture
 def faces(client, settings, database):
@@ -115,6 +172,7 @@ def faces(client, settings, database):
     return ask
 
 
+@only("sqlite")
 @pytest.mark.slow
 def test_all_faces_say_the_same(faces):
     """The quarter is refused and not the model, sides are named, and rows that calibrate are no evidence."""
