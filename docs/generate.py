@@ -83,6 +83,7 @@ PARTS: dict[str, dict[str, Any]] = {  # of the page: what is asked of a fit
     "monotone": {"monotone": {"age": "increasing"}},
     "a surface over places": {"parts": {"spatial": ["east", "north"]}},
     "linear": {"linear": True},
+    "categories=sets": {"categories": "sets"},
     **{f"noise={name}": {"noise": name} for name in KINDS if name != CONSTANT},
     **{f"transform={name}": {"transform": name} for name in ("log", "yeo-johnson")},
     **{f"moves={name}": {"moves": name} for name in ("cgm", "pg")},

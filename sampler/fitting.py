@@ -67,6 +67,7 @@ def fit(
     noise: str | None = None,
     linear: bool | str | None = None,
     transform: str | None = None,
+    categories: str = "indicators",
     effects: str = "bcf",
     assignment: str = "observed",
     recalibrate: str = "auto",
@@ -218,6 +219,9 @@ def fit(
         "auto", whichever of these predicts left-out rows best in a quick regression, none unless it is
         clearly worse (method "bart", numbers). Answers are about the outcome itself. None is "auto" for
         numbers with normal noise, "none" elsewhere; with `event` it is "log", with limits "none".
+    categories
+        What rules of trees part a category of more than two levels by: "indicators", one level from all
+        others; "sets", any set of levels from the others (method "bart"; docs/categories.md).
     effects
         How a treatment's effect is learnt: "bcf", by a forest of its own beside the mean's, which has the
         probability of being treated as a column; "ps-bart", by one forest with the treatment and that

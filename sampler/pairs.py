@@ -193,6 +193,7 @@ TABLE: tuple[Pair, ...] = (
           ("noise that isn't constant", "have constant noise", "noise", "noise"),
           ("a transform", "have members with and without the logarithm", "transform", "transform"),
           ("a recipe", "have settings of their own", "recipe", "recipe"),
+          ("categories=sets", "have rules by indicators of levels", "categories", "categories"),
           *((name, f"take no {name}", name, name) for name in NOT_OF_FORECASTS))),
     Pair("holdout", "no rows held out",
          'holdout is the share of the rows by which calibrate="holdout" calibrates (for rows to score a fit '
@@ -277,6 +278,17 @@ TABLE: tuple[Pair, ...] = (
       for field, kind, value in (
           ("linear", "linear", "true"), ("start", "start=smc", "smc"),
           ("moves", "moves that don't keep order", "{moves_without_order}"))),
+    *(Pair("categories=sets", kind, f"categories=sets {reason}", "categories", ways)
+      for kind, reason, ways in (
+          ("several outcomes", "is of fits of one outcome", ("categories", ALONE)),
+          ("single trees", "is of sums of trees, whose features have shares in rules",
+           ("method=", "categories")),
+          ("treatment", "doesn't go with a treatment, whose effect has trees of its own", ("categories",)),
+          ("adoption", "doesn't go with a panel, whose lags have trees of their own", ("categories",)),
+          ("monotone", "doesn't go with monotone features, whose trees have another update",
+           ("categories", "monotone")),
+          ("prior.sparse", "gives all features one share in rules, and sparse draws shares",
+           ("categories", "prior.sparse")))),
     *(Pair(f"a family without {field}", kind,
            f"{field} must be {default} with family {{family}}, since {why}", field,
            (field, "family="), CONTRADICTION)

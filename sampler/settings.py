@@ -276,6 +276,24 @@ class Settings:
             ),
         ),
     )
+    categories: str = _setting(
+        "word",
+        "model",
+        "How rules of trees part the levels of a category of more than two: indicators (the default), one "
+        "level from all others; sets, any set of levels from the others, each as likely, and each feature as "
+        "likely as any other (method bart).",
+        default="indicators",
+        choices=("indicators", "sets"),
+        sparing=True,
+        rare=True,
+        form=FormField(
+            "Rules of categories",
+            "Prior",
+            "indicators: one level from the others",
+            "Whether a rule parts one level of a category from all others, or any set of levels.",
+            choices=(("indicators", "indicators: one level"), ("sets", "sets: any set of levels")),
+        ),
+    )
     effects: str = _setting(
         "word",
         "model",

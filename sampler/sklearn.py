@@ -69,6 +69,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         noise: str | None = None,
         linear: bool | str | None = None,
         outcome_transform: str | None = None,
+        categories: str = "indicators",
         recipe: str = "none",
         monotone: Mapping[str, str] | None = None,
         parts: Mapping[str, Any] | None = None,
@@ -104,6 +105,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.noise = noise
         self.linear = linear
         self.outcome_transform = outcome_transform
+        self.categories = categories
         self.recipe = recipe
         self.monotone = monotone
         self.parts = parts

@@ -118,6 +118,22 @@ class GroupTraining:
 
 
 @dataclass(frozen=True, eq=False)
+class LevelSetsTraining:
+    """Shares of the columns in rules, and running sums, float64 [2, p], where some are of sets of levels."""
+
+    shares: NDArray[np.float64]
+
+    @property
+    def identity(self) -> bytes:
+        """All of it that no setting has."""
+        return self.shares.tobytes()
+
+    def take(self, rows: NDArray[np.int64]) -> LevelSetsTraining:  # noqa: ARG002
+        """Return itself, which is of columns."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
 class SpatialTraining:
     """Places that differ, and the place of each training row, int64 [n]."""
 
@@ -307,6 +323,8 @@ class Training:
             (self.y >= 0) & (self.y == np.floor(self.y))
         ):
             raise DataError(f"{self.settings.family} takes outcomes 0, 1, 2, ..")
+        if self.shares is not None and self.shares.shape != (2, len(self.codes)):
+            raise DataError(f"there are shares of {self.shares.shape[1]} columns, and {len(self.codes)}")
         largest = float(np.max(np.abs(self.y - self.constants.offset))) / self.constants.step
         if target in ("numbers", "two") and not largest < 2**25:  # also catches NaN
             raise SettingsError(
@@ -424,6 +442,11 @@ class Training:
     def directions(self) -> NDArray[np.int64] | None:
         """1 where the mean rises with a column, -1 where it falls, else 0, int64 [p]; or None."""
         return getattr(self.parts.get("monotone"), "directions", None)
+
+    @property
+    def shares(self) -> NDArray[np.float64] | None:
+        """Shares of the columns in rules, and running sums, float64 [2, p]; None where all are alike."""
+        return getattr(self.parts.get("categories"), "shares", None)
 
     @property
     def same_noise(self) -> NDArray[np.bool_] | None:

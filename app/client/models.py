@@ -61,6 +61,7 @@ class Models(Calls):
         noise: str | None = None,
         transform: str | None = None,
         linear: bool | Literal["auto"] | None = None,
+        categories: Literal["indicators", "sets"] | None = None,
         effects: Literal["bcf", "ps-bart", "plain"] | None = None,
         assignment: Literal["observed", "random"] | None = None,
         monotone: Mapping[str, str] | None = None,
@@ -110,6 +111,8 @@ class Models(Calls):
             ``{"name": "old", "where": [{"column": "age", "at_least": 65}]}``, "missing" or "by_class".
         family, method, noise, transform, linear
             Kind of outcome ("auto" chooses by the target), method, and what is learnt how.
+        categories
+            What rules part a category by: one level from the others ("indicators") or any set ("sets").
         effects, assignment
             With a treatment: how its effect is learnt, and whether it was assigned by chance ("random").
         monotone

@@ -104,7 +104,7 @@ class Chain(MarkovChain):
         self._forests: list[Forest] = [
             make_forest(
                 self._likelihood.data_of(plan, self._data),
-                make_tree_prior(plan, model, monotone_columns(self._data, training, plan)),
+                make_tree_prior(plan, model, monotone_columns(self._data, training, plan), training.shares),
                 plan.num_trees,
                 leaves,
             )

@@ -65,8 +65,10 @@ class Hyper:
         return shares
 
     def with_shares(self, forest: Forest) -> Forest:
-        """Return the forest with an array for the shares, empty unless they are drawn."""
-        shares = np.zeros((2, len(self._log_share)) if self._constants.sparse else (0, 0))
+        """Return the forest with an array for the shares, if they are drawn."""
+        if not self._constants.sparse:
+            return forest
+        shares = np.zeros((2, len(self._log_share)))
         return forest._replace(prior=forest.prior._replace(shares=shares))
 
     def set_shares(self, forest: Forest) -> None:

@@ -68,10 +68,16 @@ def monotone_columns(data: Data, training: Training, plan: ForestPlan) -> NDArra
     return np.stack([training.directions, data.missing.astype(np.int64)])
 
 
-def make_tree_prior(plan: ForestPlan, model: Any, monotone: NDArray[np.int64] | None = None) -> TreePrior:
+def make_tree_prior(
+    plan: ForestPlan,
+    model: Any,
+    monotone: NDArray[np.int64] | None = None,
+    shares: NDArray[np.float64] | None = None,
+) -> TreePrior:
     """Make the prior of a forest's trees, with its moves compiled for its leaf model.
 
-    `monotone` are the directions of monotone columns and which columns rows lack, int64 [2, p].
+    `monotone` are the directions of monotone columns and which columns rows lack, int64 [2, p], and `shares`
+    those of columns in rules, with running sums, float64 [2, p]; None where all are alike.
     """
     split = plan.alpha * (1.0 + np.arange(DEPTHS)) ** -plan.beta
     moves = np.array([plan.moves.get(name, 0.0) for name in MOVE_NAMES])
@@ -89,7 +95,7 @@ def make_tree_prior(plan: ForestPlan, model: Any, monotone: NDArray[np.int64] | 
         alpha=plan.alpha,
         beta=plan.beta,
         depths=np.stack([np.log1p(-split), np.log(split)]),
-        shares=np.zeros((0, 0)),
+        shares=np.zeros((0, 0)) if shares is None else shares,
         moves=moves,
         steps=steps,
         update=address(update, type(model)),

@@ -79,6 +79,12 @@ PARTS: dict[str, Part] = {
         law="sampler.posterior.parts.effects:EffectDraws",
         cost="sampler.costs.treatment:TreatmentCost",
     ),
+    "categories": Part(
+        design="sampler.preparation.level_sets:LevelSetsDesign",
+        header="sampler.data.level_sets:LevelSets",
+        law="sampler.posterior.parts.level_sets:SetColumns",
+        cost="sampler.costs.level_sets:LevelSetsCost",
+    ),
     "panel": Part(
         design="sampler.preparation.panel:PanelDesign", header="sampler.data.treatment.panel:Panel"
     ),

@@ -237,6 +237,7 @@ class _Fit:
             settings, columns.schema, columns.codes, design, expected, weights, by_role, planned.group_index
         )
         parts = parts_of(replace(of_parts, facts=facts_of(of_parts, planned)))
+        _check_size(*parts.codes.shape)
         calibrate = load_code(METHODS[settings.method].engine.calibrate)
         estimates |= parts.estimates()
         constants: Constants = calibrate(
@@ -290,6 +291,13 @@ def _method_warnings(training: Training, schema: Schema) -> list[str]:
     return load_code(place)(training, schema) if place else []
 
 
+def _check_size(columns: int, rows: int) -> None:
+    """Raise DataError for more coded columns, or cells, than there is room for."""
+    if columns > MAX_COLUMNS or columns * rows > MAX_CELLS:
+        size = f"{rows} rows of more than {columns - 1} coded columns (a category takes many)"
+        raise DataError(f"the table is too large: {size}; use fewer features")
+
+
 def _read_features(
     table: Table, kinds: Mapping[str, FeatureKind], outcomes: LevelOutcomes
 ) -> tuple[tuple[Column, ...], Design, list[str]]:
@@ -302,11 +310,7 @@ def _read_features(
         raw = table.column(name)
         used.append(design.add(raw, kind, problems))
         warnings += reading_warnings(raw, kind)
-        if len(design) > MAX_COLUMNS or design.size > MAX_CELLS:
-            size = (
-                f"{table.num_rows} rows of more than {len(design) - 1} coded columns (a category takes many)"
-            )
-            raise DataError(f"the table is too large: {size}; use fewer features")
+        _check_size(len(design), table.num_rows)
     if problems:
         raise DataError(problems)
     return tuple(used), np.stack([*design]) if design.size <= KEPT_CELLS else design, warnings

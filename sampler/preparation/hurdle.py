@@ -72,14 +72,15 @@ def with_point(
         point_offset=float(ndtri(np.mean(at_point))),
         point_sd=POINT_SD / math.sqrt(training.settings.num_trees),
     )
+    parts = parts_of(rows)
     of_all = replace(
         training,
-        codes=codes,
+        codes=parts.codes,
         y=learnt,
         constants=constants,
         settings=replace(training.settings, family="hurdle"),
         at_point=at_point,
-        parts=parts_of(rows).training,
+        parts=parts.training,
     )
     values = design[:, reference_rows(len(y))] if need_values(others.parts) else None
     return replace(others, training=of_all, reference_values=values)

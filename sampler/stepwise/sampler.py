@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sampler.array_types import Floats
 from sampler.bart.chain import Chain
 from sampler.chains import needed_kernels
+from sampler.data.level_sets import NAME
 from sampler.data.scalars import counted, days_to_text
 from sampler.data.target import read_weights
 from sampler.errors import DataError, PackedError, SettingsError
@@ -277,11 +278,16 @@ class Sampler:
             if not leaf:
                 waiting += [int(depth[node]) + 1] * 2
         names: list[str | None] = []
-        places: list[float | str | None] = []
+        places: list[float | str | tuple[str | None, ...] | None] = []
         for feature, cut in zip(draws.feature.tolist(), draws.cut.tolist(), strict=True):
             if feature < 0:
                 names.append(None)
                 places.append(None)
+                continue
+            if feature >= len(schema.coded):
+                name, levels = header.parts[NAME].rule(feature, schema)
+                names.append(name)
+                places.append(levels)
                 continue
             column, level = schema.coded[feature]
             described = schema.columns[column]

@@ -289,6 +289,16 @@ def test_the_page_about_monotone_features_runs():
 
 
 @pytest.mark.slow
+def test_the_page_about_rules_of_categories_runs():
+    """Dear districts and cheap ones are told apart, and a new one may be either."""
+    at = run_page(DOCS / "categories.md")["at"]
+    np.testing.assert_allclose(at.mean[:2], [180, 260], atol=12)
+    width = at.upper - at.lower
+    assert width[2] > 2 * max(width[0], width[1])
+    assert at.lower[2] < 200 < 240 < at.upper[2]
+
+
+@pytest.mark.slow
 def test_the_page_about_places_runs():
     """The surface is found where rows were, and its whole spread is in intervals elsewhere."""
     at = run_page(DOCS / "spatial.md")["at"]

@@ -39,7 +39,7 @@ WITH_PARTS = (
     "treatment-ps-bart", "treatment-plain", "treatment-at-random", "treatment-transform", "treatment-classes",
     "treatment-groups", "treatment-counts", "arms", "arms-classes", "arms-counts", "dose", "dose-plain",
     "monotone", "monotone-noise", "monotone-groups", "monotone-probit", "monotone-ordered", "subgroups",
-    "subgroups-of-classes", "new-groups",
+    "subgroups-of-classes", "new-groups", "level-sets",
 )  # fmt: skip
 TOGETHER = ("several", "several-mixed", "set")  # of outcomes, and of models
 # Cases of these names without the last word, with a law that is recalibrated much.

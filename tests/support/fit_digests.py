@@ -129,6 +129,7 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "dose": ("number", False, _SHORT | _DOSES),
     "dose-plain": ("number", False, _SHORT | _DOSES | {"effects": "plain"}),
     "spatial": ("number", True, _SHORT | {"parts": {"spatial": ["first", "last"]}, "noise": "forest"}),
+    "level-sets": ("grouped", False, _SHORT | {"categories": "sets", "noise": "forest"}),
     "several": ("pair", False, _SHORT | {"linear": True}),
     "several-mixed": ("mixed", False, _DEFAULT | {"family": "auto"} | _MONOTONE),
     "monotone": ("number", True, _SHORT | _MONOTONE),

@@ -68,6 +68,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "a line": {"linear": True},
     "monotone features": {"monotone": {"a": "increasing"}},
     "a surface": {"parts": {"spatial": ["a", "b"]}},
+    "rules by sets of levels": {"categories": "sets"},
     "several outcomes": {"outcomes": 2},
     **{f"recipe {name}": {"recipe": name} for name in ("cgm10", "pg-bart")},
     **{f"moves {name}": {"moves": name} for name in ("cgm", "pg")},

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sampler import interrupt
 from sampler.data.encode import Coded, Copies
+from sampler.data.level_sets import NAME, LevelSets
 from sampler.errors import PackedError
 from sampler.posterior.kernels import tree_sums
 from sampler.posterior.kernels.tree_sums import SortedTrees
@@ -329,7 +330,9 @@ def columns_of_codes(header: Header) -> NDArray[np.int64]:
     """Return the column of each coded column of the trees; for those beside the features one past them."""
     more = 0 if header.effects is None else header.effects.more_columns  # which are no features
     own = [column for column, _ in header.schema.coded]
-    return np.array(own + [len(header.schema.columns)] * more, np.int64)
+    sets: LevelSets | None = header.parts.get(NAME)
+    of_sets = [] if sets is None else sets.column_of.tolist()
+    return np.array(own + [len(header.schema.columns)] * more + of_sets, np.int64)
 
 
 def rules_per_draw(draws: Draws, header: Header) -> NDArray[np.int32]:

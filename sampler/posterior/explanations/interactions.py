@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sampler.array_types import Floats
 from sampler.data.encode import Coded
 from sampler.errors import SettingsError, unknown_feature
-from sampler.posterior.core.ensemble import rules_per_draw
+from sampler.posterior.core.ensemble import columns_of_codes, rules_per_draw
 from sampler.posterior.core.intervals import equal_tailed
 from sampler.posterior.core.progress import track
 from sampler.posterior.core.row_blocks import spaced
@@ -123,7 +123,7 @@ class _Neighbours(NamedTuple):
 
 
 def _neighbours(draws: Draws, header: Header) -> _Neighbours:
-    column_of = np.array([column for column, _ in header.schema.coded])
+    column_of = columns_of_codes(header)
     parent = _parents(draws)
     nodes = np.flatnonzero((draws.feature >= 0) & (parent >= 0))
     below, above = column_of[draws.feature[nodes]], column_of[draws.feature[parent[nodes]]]

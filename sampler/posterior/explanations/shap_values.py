@@ -16,7 +16,7 @@ from sampler.data.schema import Schema
 from sampler.data.table import read_rows
 from sampler.errors import SettingsError
 from sampler.kernels.jit import warm
-from sampler.posterior.core.ensemble import chosen_of
+from sampler.posterior.core.ensemble import chosen_of, columns_of_codes
 from sampler.posterior.core.intervals import equal_tailed
 from sampler.posterior.core.progress import track
 from sampler.posterior.core.row_blocks import spaced
@@ -65,9 +65,9 @@ def explain(
         )
     chosen = some_of(draws, max_draws)
     rows = RowsToExplain(
-        coded,
-        background.part(spaced(background.num_rows, BACKGROUND_ROWS)),
-        np.array([column for column, _ in law.schema.coded], dtype=np.int64),
+        law.with_columns(coded),
+        law.with_columns(background.part(spaced(background.num_rows, BACKGROUND_ROWS))),
+        columns_of_codes(law.draws.header),
         len(law.schema.columns),
     )
     scale, forests = law.forests_to_explain()

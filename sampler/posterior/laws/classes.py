@@ -41,7 +41,7 @@ class ClassesLaw(Law):
         if shares.shape != (self.width,) or not np.all(np.isfinite(shares) & (shares > 0)):
             raise PackedError("the shares of the classes don't fit the model")
         self._log_shares = np.log(shares)
-        features = len(header.grid.cuts)
+        features = self.ensemble.num_features
         others = [Ensemble([each.forests[name] for each in chains], features) for name in names]
         self._of_classes = [self.ensemble, *others]
         self.own_work = 500 * self.width  # work of the exponentials, see `own_work`
@@ -103,9 +103,9 @@ class ClassesLaw(Law):
 
     def f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute probabilities in the chosen draws, float64 [draw, row]; of several [draw, row, class]."""
-        logs = np.empty((len(chosen), coded.num_rows, self.width))
+        logs, rows = np.empty((len(chosen), coded.num_rows, self.width)), self.with_columns(coded)
         for number, (ensemble, log_share) in enumerate(zip(self._of_classes, self._log_shares, strict=True)):
-            np.multiply(ensemble.sums_of(coded, chosen), self.step, out=logs[:, :, number])
+            np.multiply(ensemble.sums_of(rows, chosen), self.step, out=logs[:, :, number])
             logs[:, :, number] += log_share
         for number, slopes in enumerate(self._lines or ()):
             own = np.ascontiguousarray(logs[:, :, number])

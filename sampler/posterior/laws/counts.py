@@ -53,7 +53,7 @@ class CountsLaw(Law):
             raise PackedError("the draws don't fit the family of counts")
         self._zeros = None
         if family.zeros:
-            self._zeros = Ensemble([each.forests[ZEROS] for each in chains], len(header.grid.cuts))
+            self._zeros = Ensemble([each.forests[ZEROS] for each in chains], self.ensemble.num_features)
         self._rate = float(header.constants["rate"])
         self._zero_offset = float(header.constants["zero_offset"])
         if not 0 < self._rate < LARGEST_RATE:
@@ -98,7 +98,9 @@ class CountsLaw(Law):
         """Compute probabilities of structural zeros, float64 [draw, row]."""
         if self._zeros is None:
             return None
-        return np.asarray(ndtr(self._zero_offset + self.step * self._zeros.sums_of(coded, chosen)))
+        return np.asarray(
+            ndtr(self._zero_offset + self.step * self._zeros.sums_of(self.with_columns(coded), chosen))
+        )
 
     def f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute expected counts in the chosen draws, float64 [draw, row]."""

@@ -122,7 +122,7 @@ class HurdleLaw(NormalLaw):
     def __init__(self, draws: StoredDraws, chains: Sequence[Draws]) -> None:
         super().__init__(draws, chains)
         header = draws.header
-        self._at_point = Ensemble([each.forests[FOREST] for each in chains], len(header.grid.cuts))
+        self._at_point = Ensemble([each.forests[FOREST] for each in chains], self.ensemble.num_features)
         self.point, self._point_offset = (float(header.constants[key]) for key in ("point", "point_offset"))
         if not np.isfinite([self.point, self._point_offset]).all():
             raise PackedError("the point of a hurdle is out of range")
@@ -135,7 +135,7 @@ class HurdleLaw(NormalLaw):
 
     def at_point_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute the probability of the point in the chosen draws, float64 [draw, row]."""
-        p = ndtr(self._point_offset + STEP * self._at_point.sums_of(coded, chosen))
+        p = ndtr(self._point_offset + STEP * self._at_point.sums_of(self.with_columns(coded), chosen))
         return np.asarray(np.clip(p, SURE, 1 - SURE))
 
     def at_point(self, coded: Coded, num_draws: int | None = None) -> Floats:

@@ -130,7 +130,7 @@ class NormalLaw(Law):
                 noise = draws_by_row(self.noise(part, used)) if predictive or transform else None
                 each = None if shape is None else shape.map(lambda by_draw: by_draw[:, :used].reshape(-1))
                 return partial(figures.fill_mixtures, rows, f, noise, each, transform, alike)
-            sums = self.ensemble.sums(part.codes, chosen)
+            sums = self.ensemble.sums(self.with_columns(part).codes, chosen)
             for beside in self.parts:
                 sums = beside.added(sums, part, chosen)
             if lines is not None and slopes is not None and alike is not None:

@@ -52,7 +52,7 @@ class ProbitLaw(Law):
             if not whole_steps:
                 f = draws_by_row(self.f(part, used))
                 return partial(figures.fill_mixtures, rows, f, None, None)
-            sums = self.ensemble.sums(part.codes, chosen)
+            sums = self.ensemble.sums(self.with_columns(part).codes, chosen)
             for beside in self.parts:
                 sums = beside.added(sums, part, chosen)
             return partial(figures.fill_probabilities, rows, sums, self.offset, self.step)

@@ -24,7 +24,8 @@ class TreeTable(Answer):
         Name of the feature of a split; None for a leaf.
     at
         Rows go left where a number is at most this, a date not later, or a level is another one than this
-        (None: than missing); infinite where only rows without a value go apart. None for a leaf.
+        (None: than missing), or none of these; infinite where only rows without a value go apart. None for a
+        leaf.
     missing_left
         Whether rows without a value go left, bool [node].
     value
@@ -36,7 +37,7 @@ class TreeTable(Answer):
     tree: NDArray[np.int64]
     depth: NDArray[np.int64]
     feature: list[str | None]
-    at: list[float | str | None]
+    at: list[float | str | tuple[str | None, ...] | None]
     missing_left: NDArray[np.bool_]
     value: Floats
 
