@@ -75,7 +75,7 @@ def fit(
     monotone: Mapping[str, str] | None = None,
     parts: Mapping[str, Any] | None = None,
     recipe: str = "none",
-    features: Sequence[str] | None = None,
+    features: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     columns: Mapping[str, str] | None = None,
     target_name: str | Sequence[str] | None = None,
     missing_target: str = "refuse",
@@ -249,7 +249,8 @@ def fit(
         What further parts are told, by name: ``{"spatial": ["east", "north"]}`` (docs/spatial.md), and those
         of other packages (docs/reference.md).
     features
-        Names of the columns to learn from; None takes all that are usable.
+        Names of the columns to learn from; None takes all that are usable. Of several outcomes they may be by
+        outcome, ``{"mpg": ["weight"], "horsepower": ["displacement"]}``: the trees of each split on its own.
     columns
         Kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date", "encoded"
         (text whose levels count as the mean outcome of their rows: by default that of more than 50 levels, of

@@ -115,6 +115,8 @@ def _another(name: str) -> Callable[[Combination], bool]:
 
 KINDS: dict[str, Callable[[Combination], bool]] = {
     "several outcomes": lambda asked: (asked["outcomes"] or 1) > 1,
+    "one outcome": lambda asked: (asked["outcomes"] or 1) == 1,
+    "features by outcome": lambda asked: isinstance(asked["features"], Mapping),
     "single trees": lambda asked: not _has_trees(asked),
     "a method without the family": lambda asked: (
         _name_of_family(asked) not in METHODS.get(str(asked["method"]), METHODS["bart"]).families
@@ -172,6 +174,8 @@ CENSORED = "with event, lower or upper outcomes are censored"
 
 # In the order in which they are asked: the first that refuses is told.
 TABLE: tuple[Pair, ...] = (
+    Pair("features by outcome", "one outcome", "features by outcome are of several outcomes", "features",
+         ("features",)),
     *(Pair("several outcomes", name, f"several outcomes take no {name}", name, (name, ALONE))
       for name in NOT_OF_SEVERAL),
     *(Pair("several outcomes", f"another {name}",

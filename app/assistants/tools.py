@@ -126,7 +126,11 @@ class Tools:
         ],
         name: Annotated[str | None, Field(description="A name for the model.")] = None,
         features: Annotated[
-            list[str] | None, Field(description="Columns to learn from; default: all that are usable.")
+            list[str] | dict[str, list[str]] | None,
+            Field(
+                description="Columns to learn from, of several targets the same ones or by target; default: "
+                "all that are usable."
+            ),
         ] = None,
         holdout: Annotated[
             float, Field(ge=0, le=0.9, description="Share of rows held out, by which intervals are checked.")

@@ -71,6 +71,7 @@ Examples
   bartserve fit cars.csv --target mpg --holdout 0.2 --calibrate holdout
   bartserve fit cars.csv --target mpg --holdout 0.4 --calibrate holdout --subgroup 'year>=79'
   bartserve fit cars.csv --target mpg --name small --features weight,year --set num_trees=100
+  bartserve fit cars.csv -t mpg -t acceleration --features mpg=weight,year --features acceleration=horsepower
   bartserve fit cars.csv --target origin --set family=categorical
   bartserve fit survey.csv --target answer --set family=ordinal --levels never,sometimes,always
   bartserve fit cars.csv --target mpg --increasing year --decreasing weight,horsepower
@@ -147,7 +148,11 @@ def fit(
     ] = None,
     features: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMNS", help="Columns to use as features; default: all usable." + COMMAS),
+        typer.Option(
+            metavar="[TARGET=]COLUMNS",
+            help="Columns to use as features; default: all usable. Of several targets each may have its own, "
+            "after the target's name." + COMMAS,
+        ),
     ] = None,
     holdout: Annotated[
         float, typer.Option(min=0, max=0.9, help="The share of rows held out and scored: 0.2 is a fifth.")
@@ -206,6 +211,7 @@ def fit(
 
     console = make_console(stderr=as_json)
     settings = {"name": name, "seed": seed, "calibrate": calibrate, **pairs(setting or [])}
+    settings |= _features(features, target)
     settings.setdefault("family", "auto")
     forecast = _forecast(roles, horizon)
     settings |= forecast
@@ -215,8 +221,8 @@ def fit(
         settings["new_rows"] = new_rows
     if subgroup:
         settings["subgroups"] = [_subgroup(each) for each in subgroup]
-    for role, names in {"features": features, **roles}.items():
-        if any(names or "") or (role == "features" and names):  # "" is none, as of forecasts
+    for role, names in roles.items():
+        if any(names or ""):
             settings[role] = listed(names) if ROLES[role].kind in LISTED else names
     directions = {"increasing": listed(increasing), "decreasing": listed(decreasing)}
     if both := {*directions["increasing"]} & {*directions["decreasing"]}:
@@ -265,6 +271,23 @@ def _of_forecast(name: str, given: Any) -> Any:
     if all(each.isdigit() for each in numbers):
         return [int(each) for each in numbers]
     return numbers[0] if len(numbers) == 1 else numbers
+
+
+def _features(given: list[str] | None, targets: list[str]) -> dict[str, Any]:
+    """Read features of all targets, or of each by its name; raise BadParameter for a mixture.
+
+    An empty text is no feature, as forecasts may have, and none given leaves the choice to the service.
+    """
+    if not given:
+        return {}
+    parts = [each.partition("=") for each in given]
+    own: dict[str, list[str]] = {}
+    for name, sign, names in parts if len(targets) > 1 else ():
+        if sign and name in targets:
+            own.setdefault(name, []).append(names)
+    if own and sum(map(len, own.values())) < len(given):
+        raise typer.BadParameter("Features are of all targets, or each target's: TARGET=COLUMNS for each.")
+    return {"features": {name: listed(names) for name, names in own.items()} or listed(given)}
 
 
 def _subgroup(text: str) -> str | dict[str, Any]:

@@ -28,7 +28,7 @@ class Models(Calls):
         target: str | Sequence[str],
         *,
         name: str | None = None,
-        features: Sequence[str] | None = None,
+        features: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
         columns: Mapping[str, str] | None = None,
         weights: str | None = None,
         treatment: str | None = None,
@@ -90,7 +90,8 @@ class Models(Calls):
             Name that can replace the model's id; it then means the newest that has succeeded.
         features, columns
             Columns to learn from, and kinds that override the detected ones, by column: "number", "boolean",
-            "category", "date", "encoded" (names as means of the outcome at each).
+            "category", "date", "encoded" (names as means of the outcome at each). Features of several targets
+            may be by target: ``{"mpg": ["weight"], "horsepower": ["displacement"]}``.
         weights, treatment, propensity, adoption, period, exposure, offset, groups, slopes
             Names of columns with these roles.
         event, lower, upper

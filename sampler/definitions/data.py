@@ -69,7 +69,12 @@ def _field(label: str, hint: str, kinds: tuple[str, ...] = ("number",)) -> FormF
 
 
 ROLES: dict[str, Setting] = {
-    "features": Setting("names", "roles", "Columns to use as features; null: all usable ones."),
+    "features": Setting(
+        "features",
+        "roles",
+        "Columns to use as features; null: all usable ones. Of several targets they may be by target, "
+        '{"mpg": ["weight"], "horsepower": ["displacement", "year"]}: the trees of each split on its own.',
+    ),
     "columns": Setting(
         "kinds",
         "roles",

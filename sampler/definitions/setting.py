@@ -20,6 +20,7 @@ SettingKind = Literal[
     "cuts",
     "column",
     "names",
+    "features",
     "kinds",
     "levels",
     "directions",
@@ -96,8 +97,9 @@ class Setting:
         "word" (one of `choices`, if there are any), "whole" (an integer), "number", "yes" (true, false, or
         one of `choices`),
         "moves" (name of a set, or probabilities), "entries" (numbers by name), "cuts" (a scheme, or cut
-        points by column), "column" (name of a column), "names" (of columns), "kinds" (of columns, by name),
-        "levels" (of a column, in order), "directions" (of features, by name) or "parts" (values by name).
+        points by column), "column" (name of a column), "names" (of columns), "features" (names of columns,
+        for all outcomes or by outcome), "kinds" (of columns, by name), "levels" (of a column, in order),
+        "directions" (of features, by name) or "parts" (values by name).
     group
         Part of the fit that it belongs to.
     about

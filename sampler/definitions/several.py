@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 MAX_OUTCOMES = 8
+Features: TypeAlias = "Sequence[str] | Mapping[str, Sequence[str] | None] | None"  # of all, or by outcome
 
 
 def forest_name(number: int) -> str:
@@ -32,3 +33,16 @@ def are_several(y: Any) -> bool:
     if names is None:
         return bool(getattr(y, "ndim", 1) == 2 and y.shape[1] > 1)
     return len(names) > 1
+
+
+def features_of(features: Features, outcome: str) -> Sequence[str] | None:
+    """Return the features of an outcome; None for all usable columns."""
+    return features.get(outcome) if isinstance(features, Mapping) else features
+
+
+def every_feature(features: Features) -> list[str] | None:
+    """List the features of all outcomes; None where one of them has all usable columns."""
+    named = [*features.values()] if isinstance(features, Mapping) else [features]
+    if any(each is None for each in named):
+        return None
+    return list(dict.fromkeys(name for each in named for name in each or ()))

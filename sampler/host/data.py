@@ -45,6 +45,7 @@ from sampler.data.schema import (
     ROW_LABELS,
     Choice,
     Column,
+    FeatureKind,
     name_fault,
     why_it_identifies,
 )
@@ -81,6 +82,7 @@ __all__ = [
     "ColumnSummary",
     "DateOrder",
     "Decimal",
+    "FeatureKind",
     "FileDialect",
     "Flag",
     "GroupKey",

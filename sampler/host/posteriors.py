@@ -47,7 +47,7 @@ from sampler.posterior.results.treatment_effects import (
     TreatmentEffects,
 )
 from sampler.posterior.several.results import SeveralPrediction
-from sampler.posterior.several.stored import least_settled, posterior_of, stored_card
+from sampler.posterior.several.stored import inputs_of, least_settled, posterior_of, stored_card
 from sampler.posterior.untrusted import read_contents
 from sampler.posterior.verdict.agreement import LIMITS as AGREEMENT_LIMITS
 from sampler.posterior.verdict.agreement import SCALARS, times_to_converge
@@ -120,6 +120,7 @@ __all__ = [
     "effects_work",
     "facts_of_rows",
     "farthest",
+    "inputs_of",
     "interactions_work",
     "joint_work",
     "judged_anew",

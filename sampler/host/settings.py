@@ -18,7 +18,7 @@ from sampler.definitions.other_names import meant_setting
 from sampler.definitions.prior import PRIOR
 from sampler.definitions.recipes import NO_RECIPE
 from sampler.definitions.setting import Setting
-from sampler.definitions.several import MAX_OUTCOMES
+from sampler.definitions.several import MAX_OUTCOMES, every_feature, features_of
 from sampler.definitions.stop import BY_DEFAULT as STOP_BY_DEFAULT
 from sampler.definitions.stop import (
     DEFAULT_CORES,
@@ -83,6 +83,8 @@ __all__ = [
     "Settings",
     "Subgroups",
     "check_extends",
+    "every_feature",
+    "features_of",
     "labelled_text",
     "meant_setting",
     "read_subgroup",

@@ -212,7 +212,8 @@ class DescribedPosterior:
 
     def match(self, names: Sequence[str]) -> list[str]:
         """Check the column names of rows to predict; return warnings, raise DataError as `Schema.match`."""
-        others = {*self.beside.values(), *self.header.subgroup_kinds}
+        others = {*self.beside.values(), *self.header.subgroup_kinds, *self.law.draws.of_others}
+        others -= {*self.schema.kinds}
         warnings = self.schema.match([name for name in names if name not in others])
         return [*warnings, *absent_roles(self.beside, names)]
 

@@ -141,7 +141,7 @@ def _check_sizes(header: Header, heads: Sequence[tuple[int, int, int]]) -> None:
             f"the model is too large: {draws} draws of {nodes} nodes in all, where up to "
             f"{MAX_DRAWS} of {MAX_NODES} are accepted"
         )
-    features = len(header.schema.columns) * (1 + len(header.others))
+    features = sum(len(each.schema.columns) for each in (header, *_others_of(header)))
     if draws * features > MAX_SHARES:
         raise PackedError(f"the model is too large: {draws} draws of {features} features")
 
@@ -184,12 +184,14 @@ def _check_header(header: Header) -> None:
 
 
 def _check_others(header: Header) -> None:
-    """Check the headers of a model's further outcomes, which are of the same columns and lengths."""
-    others = [Header.from_bytes(other, MAX_HEADER_TEXT) for other in header.others]
+    """Check the headers of a model's further outcomes; a column of several of them has one kind."""
+    others, kinds = _others_of(header), dict(header.schema.kinds)
     for other in others:
         _check_header(other)
-        if other.others or _frame(other) != _frame(header):
-            raise _wrong("the columns or trees of its outcomes are not the same")
+        kinds |= {name: kind for name, kind in other.schema.kinds.items() if name not in kinds}
+        alike = kinds | other.schema.kinds == kinds
+        if other.others or other.settings["num_trees"] != header.settings["num_trees"] or not alike:
+            raise _wrong("the trees of its outcomes, or the kinds of a column, are not the same")
     targets = [each.schema.target.name for each in (header, *others)]
     families = [each.settings["family"] for each in (header, *others)]
     sound = sorted(families) in ([*["gaussian"] * len(others), last] for last in ("gaussian", "probit"))
@@ -197,9 +199,9 @@ def _check_others(header: Header) -> None:
         raise _wrong("its outcomes can't be those of one model")
 
 
-def _frame(header: Header) -> tuple[int, list[tuple[str, str]]]:
-    """Return what all outcomes of a model share; of columns their rows may have other ranges and levels."""
-    return header.settings["num_trees"], [(column.name, column.kind) for column in header.schema.columns]
+def _others_of(header: Header) -> list[Header]:
+    """Decode the headers of a model's further outcomes."""
+    return [Header.from_bytes(other, MAX_HEADER_TEXT) for other in header.others]
 
 
 def _check_parts(header: Header, settings: Settings) -> None:

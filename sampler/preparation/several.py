@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +14,14 @@ from sampler.data.rows import Rows
 from sampler.data.table import RawColumn
 from sampler.data.target import guess_family
 from sampler.definitions.pairs import Combination
-from sampler.definitions.several import are_several
-from sampler.errors import DataError, DataProblem
+from sampler.definitions.several import are_several, every_feature, features_of
+from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 from sampler.families import FAMILIES
 from sampler.pairs import check
 from sampler.preparation.encode import prepare_one
 from sampler.preparation.from_header import prepare_one_again
 from sampler.prepared_fit import PreparedFit
+from sampler.settings import Settings
 from sampler.storage.model_header import Header, with_counts
 from sampler.training import SeveralTraining
 
@@ -54,14 +55,53 @@ def families_of(outcomes: Mapping[str, RawColumn], family: str | None) -> dict[s
     return found
 
 
-def arguments_of(family: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of one outcome's fit: classes have no line, and no noise to say anything of."""
+def check_features(features: Any, outcomes: Collection[str]) -> None:
+    """Raise SettingsError for features by outcome that name no outcome, or that are no names of columns."""
+    if not isinstance(features, Mapping):
+        return
+    for name, own in features.items():
+        fault = "" if name in outcomes else f"it is no outcome{suggestion(str(name), outcomes)}"
+        if (
+            not fault
+            and own is not None
+            and (isinstance(own, str) or not all(isinstance(k, str) for k in own))
+        ):
+            fault = "its columns must be a list of names"
+        if fault:
+            raise SettingsError(f"features names {name!r}, but {fault}", field="features", code="unknown")
+
+
+def arguments_of(outcome: str, family: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of one outcome's fit.
+
+    Where outcomes have features of their own, it has those, and of directions and cut points those of them.
+    Classes have no line, and no noise to say anything of.
+    """
+    features = arguments.get("features")
     own = {**arguments, "family": family}
+    if isinstance(features, Mapping):
+        own["features"] = mine = features_of(features, outcome)
+        others = every_feature({name: each or () for name, each in features.items()}) or ()
+        foreign = {*others} - {*(others if mine is None else mine)}
+        if own.get("monotone"):  # the trees of all outcomes are as many, and move, as those with directions
+            told = {
+                name: own[name] for name in ("monotone", "moves", "num_trees") if own.get(name) is not None
+            }
+            alike = Settings.resolve(**told)
+            own |= {"moves": alike.moves, "num_trees": alike.num_trees}
+            own["monotone"] = _without(own["monotone"], foreign)
+        if isinstance(cuts := (own.get("prior") or {}).get("cuts"), Mapping):
+            own["prior"] = {**own["prior"], "cuts": _without(cuts, foreign)}
     if family == "gaussian":
         return own
     accepted = FAMILIES[family].prior
-    prior = {name: value for name, value in (arguments.get("prior") or {}).items() if name in accepted}
+    prior = {name: value for name, value in (own.get("prior") or {}).items() if name in accepted}
     return own | {"linear": False, "prior": prior}
+
+
+def _without(entries: Mapping[str, Any], columns: Collection[str]) -> dict[str, Any]:
+    """Leave out the entries of some columns."""
+    return {name: value for name, value in entries.items() if name not in columns}
 
 
 def prepare_several(
@@ -83,7 +123,7 @@ def prepare_several(
     families
         Family of each outcome, as `families_of` chooses them; None chooses them.
     arguments
-        Settings, as for `prepare_rows`.
+        Settings, as for `prepare_rows`; features may be by outcome, ``{"a": [..], "b": [..]}``.
 
     Returns
     -------
@@ -104,6 +144,7 @@ def prepare_several(
         row = int(np.argmin(rows.has_outcome)) + 1
         detail = "the row has no outcome: leave such rows out (missing_target='leave_out')"
         raise DataError([DataProblem(name, row, detail) for name in names])
+    check_features(arguments.get("features"), names)
     families = families_of(outcomes, arguments.get("family")) if families is None else families
     arguments |= {"noise": "constant", "transform": "none"}
     prepared, places, warnings = [], [], []
@@ -112,7 +153,7 @@ def prepare_several(
         if not len(mine):
             raise DataError([DataProblem(name, None, "no row has this outcome: leave it out")])
         own = rows.of_outcome(name).take(mine)
-        given = arguments_of(families[name], arguments)
+        given = arguments_of(name, families[name], arguments)
         prepared.append(prepare_one(own, ignored=[*names, *ignored], encodes=False, **given))
         places.append(mine)
         warnings += prepared[-1].warnings

@@ -116,6 +116,14 @@ def test_fit_takes_several_targets(run):
         for which in ("", "--outcome acceleration")
     )
     assert of_first != of_other
+    own = "--features mpg=weight,year --features acceleration=horsepower"
+    short = "--name own --set num_chains=1 --set num_draws=10 --set num_burnin=10 --json"
+    fitted = run(f"bartserve fit cars.csv --target mpg --target acceleration {own} {short}")
+    features = json.loads(fitted.stdout)["settings"]["features"]
+    assert features == {"mpg": ["weight", "year"], "acceleration": ["horsepower"]}
+    mixed = run(f"bartserve fit cars.csv --target mpg --target acceleration {own} --features year")
+    assert mixed.returncode != 0
+    assert "TARGET=COLUMNS for each" in mixed.stderr
     total = json.loads(run("bartserve aggregate both new.csv --outcome acceleration --json").stdout)
     assert total["sets"][0]["mean"] == pytest.approx(sum(facts["mean"]))
 

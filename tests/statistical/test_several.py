@@ -1,6 +1,7 @@
 """Several outcomes against the exact law of enumerated problems, and Geweke's test."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sampler.bart.chain import Chain
 from sampler.bart.kernels.steps.covariance import find_regression
 from sampler.bart.several.chain import STREAMS, SeveralChain
 from sampler.training import SeveralTraining
+from tests.reference.enumerator import Toy, leaves
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import f_of, fits, training, with_outcome
 from tests.support.joint_law import ENDLESS, keeps_joint_law
@@ -57,10 +59,11 @@ MOMENTS = {"drawn": (0.2513404, -0.6474010), "drawn, one missing": (0.2251158, -
 def problem(codes, outcomes, *, known=None, leaf_sds=(0.5, 0.4), lambdas=(0.2, 0.15), **settings):
     """Return the training of several outcomes, NaN where missing, with absolute constants.
 
-    Outcomes without a lambda are of two classes.
+    Outcomes without a lambda are of two classes. `codes` are those of all, or a list of each one's own.
     """
     parts, rows = [], []
-    for y, leaf_sd, lambda_ in zip(outcomes.T, leaf_sds, lambdas, strict=True):
+    of_each = codes if isinstance(codes, list) else [codes] * outcomes.shape[1]
+    for codes, y, leaf_sd, lambda_ in zip(of_each, outcomes.T, leaf_sds, lambdas, strict=True):
         mine = np.flatnonzero(~np.isnan(y))
         prior = {"leaf_sd": leaf_sd, "alpha": 0.95, "beta": 1.0}
         of_number = {"nu": 3.0, "lambda": lambda_} if lambda_ else {}
@@ -100,6 +103,60 @@ def test_exact(name):
     if drawn:
         moments = np.stack([draws.scalars["correlation:1:2"], np.log(draws.sigma)], axis=1)
         holds(mean_is(moments, np.array(MOMENTS[name])))
+
+
+def enumerated(columns, outcomes, covariance, leaf_sds):
+    """Enumerate both trees: probabilities of 1, 2, .. leaves of each, and the means of f, [outcome, row].
+
+    `columns` are the codes of each outcome's own columns. Given the trees, the outcomes are normal.
+    """
+    problems = [Toy(codes, y) for codes, y in zip(columns, outcomes.T, strict=True)]
+    y, rows = outcomes.T.reshape(-1), len(outcomes)
+    logs, sizes, means = [], [], []
+    for one, other in product(*(list(zip(each.trees, each.log_prior, strict=True)) for each in problems)):
+        prior = np.zeros((2 * rows, 2 * rows))
+        for number, (each, (tree, _)) in enumerate(zip(problems, (one, other), strict=True)):
+            for members in (each.members(bits) for bits in leaves(each, tree)):
+                place = np.array(members) + number * rows
+                prior[np.ix_(place, place)] = leaf_sds[number] ** 2
+        law = prior + np.kron(covariance, np.eye(rows))
+        logs.append(one[1] + other[1] + stats.multivariate_normal(np.zeros(len(y)), law).logpdf(y))
+        sizes.append(
+            [len(leaves(each, tree)) for each, (tree, _) in zip(problems, (one, other), strict=True)]
+        )
+        means.append(prior @ np.linalg.solve(law, y))
+    share = np.exp(logs - np.max(logs))
+    share /= share.sum()
+    counts = [np.bincount(column, share)[1:] for column in np.transpose(sizes)]
+    return counts, (share @ np.array(means)).reshape(2, rows)
+
+
+def test_enumeration_agrees_with_what_was_found_before():
+    """The law of outcomes with the same column is that of `EXACT`."""
+    counts, means = enumerated([CODES, CODES], Y, KNOWN, (0.5, 0.4))
+    assert np.allclose(counts[0], EXACT["known"][2])
+    assert np.allclose(means, EXACT["known"][3])
+
+
+OWN_COLUMNS = [np.array([[0, 1, 2, 1]]), np.array([[1, 0, 1, 0], [0, 0, 1, 2]])]
+OWN_OUTCOMES = np.array([[0.3, 0.8], [-0.4, 0.1], [1.1, 0.5], [-0.9, -0.3]])
+
+
+def test_exact_with_own_columns():
+    """Trees and f of outcomes with columns of their own are those that enumeration gives."""
+    law, means = enumerated(OWN_COLUMNS, OWN_OUTCOMES, KNOWN, (0.5, 0.4))
+    swapped, _ = enumerated(OWN_COLUMNS[::-1], OWN_OUTCOMES, KNOWN, (0.5, 0.4))
+    assert abs(law[0][0] - swapped[0][0]) > 0.005  # the columns matter
+    lengths = {"num_trees": 1, "num_draws": SHORT, "num_burnin": 200, "thin": THIN, "seed": 2}
+    data = problem(OWN_COLUMNS, OWN_OUTCOMES, known=KNOWN, **lengths)
+    chain = SeveralChain.start(data, 0)
+    chain.run(chain.iterations)
+    draws = chain.take()
+    for number, own in enumerate((draws, draws.forests["outcome:2"])):
+        counts = np.bincount(own.leaf_counts[:, 0], minlength=1 + len(law[number]))[1:]
+        holds(chi_square(counts, law[number]).p)
+        part = data.several.parts[number]
+        holds(mean_is(fits(own, OWN_COLUMNS[number], part.constants), means[number]))
 
 
 @pytest.mark.parametrize("name", EXACT_OF_CLASSES)

@@ -131,6 +131,11 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "spatial": ("number", True, _SHORT | {"parts": {"spatial": ["first", "last"]}, "noise": "forest"}),
     "level-sets": ("grouped", False, _SHORT | {"categories": "sets", "noise": "forest"}),
     "several": ("pair", False, _SHORT | {"linear": True}),
+    "several-own-columns": (
+        "pair",
+        False,
+        _SHORT | _MONOTONE | {"features": {"number": ["first", "kind"], "other": ["last"]}},
+    ),
     "several-mixed": ("mixed", False, _DEFAULT | {"family": "auto"} | _MONOTONE),
     "monotone": ("number", True, _SHORT | _MONOTONE),
     "monotone-noise": ("number", False, _SHORT | _MONOTONE | {"noise": "t-forest"}),

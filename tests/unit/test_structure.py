@@ -49,6 +49,8 @@ DICTS = {
     "app.services.fits.creation.PlannedModel.at_most": "settings",
     "app.services.fits.creation.PlannedModel.stored_settings": "settings",
     "app.services.fits.fit_request.CandidateSettings.given": "settings",
+    "app.services.fits.request_checks.own_columns": "kinds by column, and settings",
+    "app.services.fits.request_checks.plan_others": "plans by outcome",
     "app.services.fits.requests.FitRequest.roles": "columns by role",
     "app.services.fits.stop_rules.resolve": "settings",
     "app.services.model_sets.predicting.RoutedAnswer.to_json": "a document",

@@ -30,6 +30,7 @@ from sampler.host.settings import (
     VALUES_OF_OLD_MODELS,
     NewRows,
     Subgroups,
+    every_feature,
 )
 from sampler.host.storage import Header
 from worker.fits.stored_table import stored_table
@@ -93,7 +94,8 @@ class Spec:
     def learnt(self) -> list[str]:
         """Columns that may become features, in the dataset's order."""
         taken = {*self.outcomes, *self.roles.values(), *self.groups}
-        used = set(self.features.get("features", self.names))
+        named = every_feature(self.features.get("features"))
+        used = set(self.names if named is None else named)
         return [name for name in self.names if name in used and name not in taken]
 
 

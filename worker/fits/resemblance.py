@@ -25,6 +25,11 @@ def drift_parts(posterior: Posterior, spec: Spec, training: Rows) -> list[Json]:
         predicted[name] = (mean, classes if mean.ndim == 2 else None)
     days, groups = days_of(posterior, spec, training), groups_of(spec, training)
     parts = training_parts(posterior.schema, posterior.header.grid.cuts, coded, predicted, few, days, groups)
+    for name in spec.others:  # which may have columns of their own
+        own, seen = posterior.several[name], {part.name for part in parts if part.role == "feature"}
+        if not {*own.schema.kinds} <= seen:
+            more = own.schema, own.header.grid.cuts, _encoded(own, training)
+            parts += [each for each in training_parts(*more, {}, few, days, groups) if each.name not in seen]
     return [part.to_json() for part in parts]
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from app.store.tables import Json
 from sampler import AnyChain
 from sampler.host.data import Rows
+from sampler.host.settings import every_feature
 from sampler.host.studies import NullFits
 from worker.fits.fit_spec import Spec
 
@@ -23,7 +24,7 @@ def run(request: Json, spec: Spec, rows: Rows, number: int, tell: Callable[[int]
     """
     settings = settings_of(request, spec) | spec.features
     fits = NullFits(rows, request["num_chains"], request["seed"], settings)
-    names: list[str] = spec.settings.get("features") or spec.learnt
+    names: list[str] = every_feature(spec.settings.get("features")) or spec.learnt
 
     def in_order(shares: Mapping[str, Mapping[str, float]]) -> dict[str, list[float]]:
         return {each: [of_one.get(name, 0.0) for name in names] for each, of_one in shares.items()}

@@ -56,6 +56,8 @@ def body_of(form: FormData) -> dict[str, Any]:
         body.get("by"),
     }
     body |= _features(form, taken, faults, may_be_none=bool(body.get("time")))
+    if own := _own_features(form, targets, faults):
+        body["features"] = {name: own.get(name, body.get("features")) for name in targets}
     columns = {name.removeprefix(KIND): text(form, name) for name in form if name.startswith(KIND)}
     body |= {"columns": chosen} if (chosen := {name: kind for name, kind in columns.items() if kind}) else {}
     holdout = _percent(text(form, "holdout"), faults)
@@ -107,6 +109,18 @@ def _features(
     return {}
 
 
+def _own_features(form: FormData, targets: list[str], faults: list[Fault]) -> dict[str, list[str]]:
+    """Return the features of single targets, typed one target a line: "mpg: weight, year"."""
+    own: dict[str, list[str]] = {}
+    for line in filter(str.strip, (text(form, "features_of") or "").splitlines()):
+        name, sign, names = (part.strip() for part in line.partition(":"))
+        if not sign or name not in targets:
+            message = f"{line[:50]!r} must begin with a target and a colon: {', '.join(targets)}"
+            faults.append(Fault("features_of", None, message))
+        own[name] = [each.strip() for each in names.split(",") if each.strip()]
+    return own
+
+
 def _names(form: FormData, field: str) -> list[str]:
     return [name for name in form.getlist(field) if isinstance(name, str) and name]
 
@@ -138,6 +152,7 @@ def field_of(fault: Fault) -> str:
         *FIELD_LABELS,
         "target",
         "features",
+        "features_of",
         "name",
         "by",
         "subgroups",

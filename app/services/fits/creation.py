@@ -341,11 +341,11 @@ def _plan(
     if request.leave_out_missing:
         used = np.flatnonzero(rows.has_outcome)
     missing = rows.num_rows - len(used)
-    families = {}
+    families, of_all = {}, request
     if request.others:
         found = request_checks.families_of_all(request, whole)
         families = dict(zip([request.target, *request.others], found, strict=True))
-        request = replace(request, settings={**request.settings, "family": "gaussian"})
+        request = request_checks.of_outcome(request, request.target, "gaussian")
     settings = request_checks.resolve(request, rows.take(used) if missing else rows)
     if order and FAMILIES[settings.family].has_order:  # workers read no types of files
         request = replace(request, data={"levels": list(order), **request.data})
@@ -354,9 +354,10 @@ def _plan(
     request_checks.check_calibration(request, settings, rows)
     planned = request_checks.plan_fit(request, dataset, settings, rows, used)
     request_checks.check_subgroups(request, settings, rows, used, planned)
-    request_checks.check_others(request, dataset, settings, whole, families)
+    others = request_checks.plan_others(of_all, dataset, settings, whole, families)
     warnings = [*request.warnings, *planned.warnings]
-    choice, target = replace(planned.choice, warnings=warnings), planned.target
+    kinds, by_outcome = request_checks.own_columns(of_all, {request.target: planned, **others})
+    choice, target = replace(planned.choice, warnings=warnings, kinds=kinds), planned.target
     several = METHODS[settings.method].forests_of(settings.family, len(target.levels)) > 1
     spec = settings.to_json() | {
         **({"classes": len(target.levels)} if several else {}),
@@ -373,6 +374,7 @@ def _plan(
         **({"num_arms": len(planned.arms)} if len(planned.arms) > 2 else {}),
         "prior": planned.resolved_prior,
         "holdout": request.holdout,
+        **by_outcome,
     }
     if request.calibrate != NOT_CALIBRATED:
         spec["calibrate"] = request.calibrate

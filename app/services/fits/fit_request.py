@@ -47,6 +47,17 @@ def _check_few(value: Any) -> Any:
     return value
 
 
+def _check_features(value: Any) -> Any:
+    """Report one fault, where pydantic would report one per branch."""
+    named = value.values() if isinstance(value, dict) else [value]
+    if not all(
+        each is None or (isinstance(each, list) and all(isinstance(k, str) for k in each)) for each in named
+    ):
+        raise ValueError("must be a list of columns, or such a list for each target")
+    return value
+
+
+_NAMES: Any = Annotated[list[str], Field(fail_fast=True)]
 TYPES: dict[str, Any] = {
     "word": str,
     "whole": int,
@@ -55,7 +66,10 @@ TYPES: dict[str, Any] = {
     "moves": str | Annotated[dict[str, float], Field(fail_fast=True), BeforeValidator(_check_few)],
     "entries": Annotated[dict[str, float], Field(fail_fast=True), BeforeValidator(_check_few)],
     "column": str,
-    "names": Annotated[list[str], Field(fail_fast=True)],
+    "names": _NAMES,
+    "features": Annotated[
+        _NAMES | Annotated[dict[str, _NAMES | None], Field(fail_fast=True)], BeforeValidator(_check_features)
+    ],
     "levels": Annotated[list[str | int | float], Field(fail_fast=True)],
     "kinds": _texts("kind"),
     "directions": _texts("direction"),

@@ -18,6 +18,7 @@ from app.store.tables import Dataset
 from sampler import DataError, Settings, SettingsError
 from sampler.host.data import (
     FOLDS,
+    FeatureKind,
     Rows,
     Split,
     SplitPlan,
@@ -32,6 +33,7 @@ from sampler.host.fits import (
     FitPlan,
     arguments_of,
     calibration_splits,
+    check_features,
     check_members,
     check_several,
     families_of,
@@ -183,6 +185,7 @@ def of_several(request: FitRequest) -> FitRequest:
     if not request.others:
         return request
     with refusing(request):
+        check_features(request.data.get("features"), [request.target, *request.others])
         given = {**request.data, **request.settings, "prior": request.prior, "calibrate": request.calibrate}
         check_several({**given, "new_rows": request.new_rows, "subgroups": request.subgroups})
     only = {"noise": "constant", "transform": "none"}
@@ -207,20 +210,48 @@ def families_of_all(request: FitRequest, rows: Rows) -> list[str]:
     return [*families.values()]
 
 
-def check_others(
+def of_outcome(request: FitRequest, name: str, family: str) -> FitRequest:
+    """Return the request for one of several outcomes, beside which the others are no features."""
+    others = [each for each in (request.target, *request.others) if each != name]
+    features = request.data.get("features")
+    given = arguments_of(name, family, {**request.settings, "prior": request.prior, "features": features})
+    prior, features = given.pop("prior"), given.pop("features")
+    data = {**request.data, "features": features}
+    return replace(request, target=name, others=others, settings=given, prior=prior, data=data)
+
+
+def plan_others(
     request: FitRequest, dataset: Dataset, settings: Settings, rows: Rows, families: Mapping[str, str]
-) -> None:
-    """Check the rows of each further outcome, as `plan_fit` does those of the target."""
+) -> dict[str, FitPlan]:
+    """Plan each further outcome by its rows, as `plan_fit` does the target."""
+    plans = {}
+    alike = not isinstance(request.data.get("features"), Mapping)
     for name in request.others:
         own = rows.of_outcome(name)
         mine = np.flatnonzero(own.has_outcome)
         check_rows(dataset, request.holdout, rows.num_rows - len(mine))
-        others = [request.target, *(each for each in request.others if each != name)]
-        given = arguments_of(families[name], {**request.settings, "prior": request.prior})
-        prior = given.pop("prior")
-        mine_alone = replace(request, target=name, others=others, settings=given, prior=prior)
-        own_settings = settings if families[name] == settings.family else resolve(mine_alone, own)
-        plan_fit(mine_alone, dataset, own_settings, own, mine)
+        alone = of_outcome(request, name, families[name])
+        own_settings = settings if alike and families[name] == settings.family else resolve(alone, own)
+        plans[name] = plan_fit(alone, dataset, own_settings, own, mine)
+    return plans
+
+
+def own_columns(
+    request: FitRequest, plans: Mapping[str, FitPlan]
+) -> tuple[dict[str, FeatureKind], dict[str, Any]]:
+    """Return the kinds of the features of all outcomes, and the settings in which these differ, of all.
+
+    There are none where outcomes have the same features; `plans` are by outcome, the first one's first.
+    """
+    if not isinstance(request.data.get("features"), Mapping):
+        return plans[request.target].choice.kinds, {}
+    kinds = {name: kind for each in plans.values() for name, kind in each.choice.kinds.items()}
+    settings: dict[str, Any] = {"features": {name: list(each.choice.kinds) for name, each in plans.items()}}
+    if monotone := request.settings.get("monotone"):
+        settings["monotone"] = monotone
+    if cuts := (request.prior or {}).get("cuts"):
+        settings["prior"] = {**plans[request.target].resolved_prior, "cuts": cuts}
+    return kinds, settings
 
 
 def rows_plan_of(request: FitRequest, settings: Settings, rows: Rows) -> SplitPlan:

@@ -30,6 +30,7 @@ from app.store.outcomes import watches
 from app.store.tables import Dataset
 from sampler.host.data import FileDialect, read_column
 from sampler.host.forecasts import history_of
+from sampler.host.settings import every_feature
 
 if TYPE_CHECKING:
     from sampler import DataProblem
@@ -147,7 +148,7 @@ def _reading_of_ignored(dataset: Dataset, request: FitRequest) -> Options | None
     report = dataset.read_as or {}
     if report.get("format") != "csv":
         return None
-    used = {*request.reserved, *(request.data.get("features") or ())}
+    used = {*request.reserved, *(every_feature(request.data.get("features")) or ())}
     kinds = {each["name"]: each["kind"] for each in dataset.columns if each["name"] not in used}
     return Options(kinds=kinds, known=tuple(kinds)).for_rows_of(FileDialect.of_report(report))
 

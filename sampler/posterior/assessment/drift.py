@@ -144,7 +144,7 @@ class DriftPart:
 def cells_of_features(
     parts: Sequence[DriftPart], schema: Schema, codes: NDArray[np.uint8], marks: NDArray[np.uint8]
 ) -> list[NDArray[np.intp]]:
-    """Return the cell of each row in each feature's part, intp [row]; arguments as in `Coded`."""
+    """Return the cell of each row in the part of each of their features, intp [row]; see `Coded`."""
     places: dict[str, list[int]] = {}
     for position, (place, _) in enumerate(schema.coded):
         places.setdefault(schema.columns[place].name, []).append(position)
@@ -154,7 +154,7 @@ def cells_of_features(
     return [
         _cells_of(part, columns[part.name], codes[places[part.name]], marked.get(part.name, usual))
         for part in parts
-        if part.role == "feature"
+        if part.role == "feature" and part.name in columns
     ]
 
 
@@ -232,6 +232,11 @@ def count_rows(parts: Sequence[DriftPart], some: Sequence[DriftRows]) -> list[li
     if not some:
         return [[0] * len(part.training) for part in parts]
     schema = some[0].schema
+    other = [rows for rows in some if [*rows.schema.kinds] != [*schema.kinds]]
+    if other:  # outcomes may have columns of their own
+        alike = [rows for rows in some if [*rows.schema.kinds] == [*schema.kinds]]
+        both = count_rows(parts, alike), count_rows(parts, other)
+        return [[*map(sum, zip(*counts, strict=True))] for counts in zip(*both, strict=True)]
     codes = np.concatenate([rows.codes for rows in some], axis=1)
     width = len(schema.columns)
     marks = np.zeros((width, codes.shape[1]), np.uint8)
@@ -244,6 +249,9 @@ def count_rows(parts: Sequence[DriftPart], some: Sequence[DriftRows]) -> list[li
     features = iter(cells_of_features(parts, schema, codes, marks))
     counts = []
     for part in parts:
+        if part.role == "feature" and part.name not in schema.kinds:
+            counts.append([0] * len(part.training))
+            continue
         if part.role == "feature":
             counts.append(count_cells(part, next(features)).tolist())
             continue

@@ -16,7 +16,7 @@ from sampler.posterior.results.card_document import CardTable, ModelCard, Sectio
 from sampler.posterior.several.posterior import SeveralPosterior
 
 TOGETHER = "What have the outcomes in common?"
-OWN = slice(1, -3)  # sections of a card that are about its outcome, not about the data and the settings
+OWN, DATA = slice(1, -3), slice(1, -2)  # sections of a card about its outcome, without and with its columns
 
 
 def several_card(
@@ -50,13 +50,15 @@ def several_card(
         for name in posterior.outcomes
     }
     shell = next(iter(cards.values())).sections
+    columns = {tuple(column.name for column in posterior[name].schema.columns) for name in cards}
+    own_sections = OWN if len(columns) == 1 else DATA
     own = [
         replace(section, title=f"{name}: {section.title}")
         for name, card in cards.items()
-        for section in card.sections[OWN]
+        for section in card.sections[own_sections]
     ]
     title = f"Model of {', '.join(posterior.outcomes)}"
-    return ModelCard(title, [shell[0], _together(posterior, joint), *own, *shell[OWN.stop :]])
+    return ModelCard(title, [shell[0], _together(posterior, joint), *own, *shell[own_sections.stop :]])
 
 
 def _together(posterior: SeveralPosterior, joint: Mapping[str, Any] | None) -> Section:

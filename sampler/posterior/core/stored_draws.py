@@ -74,6 +74,7 @@ class StoredDraws:
         self.header = header
         self.blocks = [list(chain) for chain in blocks]
         self.statistics = list(statistics)
+        self.of_others: Collection[str] = ()  # columns of further outcomes, which rows may have
         self._starts = np.cumsum([0, *(draws.num_draws for draws in chains)])[:-1]
         self.num_chains = len(chains)
         self.num_draws = min(draws.num_draws for draws in chains)
@@ -190,7 +191,7 @@ class StoredDraws:
             header.grid,
             keep_values=header.needs_values,
             ignore_extra=ignore_extra,
-            beside={*header.beside.values(), *beside, *by, *known} - {*header.schema.kinds},
+            beside={*header.beside.values(), *beside, *by, *known, *self.of_others} - {*header.schema.kinds},
         )
         if not header.beside and not subgroups:
             return coded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampler.array_types import Floats
+from sampler.data.encode import Coded
 from sampler.data.scalars import counted
 from sampler.data.schema import Column
 from sampler.data.table import read
@@ -118,8 +119,33 @@ class SeveralPosterior:
             blocks = [[pack(self._part(draws, number))] for draws in self._draws]
             part = Posterior.from_blocks(header.to_bytes(), blocks, self.statistics)
             part.several = self
+            part.law.draws.of_others = {column.name for column in self.inputs}
             self._parts[outcome] = part
         return self._parts[outcome]
+
+    @property
+    def inputs(self) -> tuple[Column, ...]:
+        """Columns of rows to predict: those of any outcome, the first one's first."""
+        every = (column for header in self._headers for column in header.schema.inputs)
+        found: dict[str, Column] = {}
+        for column in every:
+            found.setdefault(column.name, column)
+        return tuple(found.values())
+
+    def _coded(self, X: Any, *, ignore_extra: bool = False, beside: Collection[str] = ()) -> list[Coded]:
+        """Encode rows for each outcome; raise DataError with what is wrong of any.
+
+        `beside` are columns that are read elsewhere.
+        """
+        coded, problems = [], []
+        for name in self.outcomes:
+            try:
+                coded.append(self[name].law.draws.encode(X, ignore_extra=ignore_extra, beside=beside))
+            except DataError as error:
+                problems += error.problems
+        if problems:
+            raise DataError(list(dict.fromkeys(problems)))
+        return coded
 
     @staticmethod
     def _part(draws: Draws, number: int) -> Draws:
@@ -235,7 +261,8 @@ class SeveralPosterior:
 
         """
         level = Request.check_level(level)
-        coded = [self[name].encode(X, ignore_extra=ignore_extra) for name in self.outcomes]
+        named = [*given] if isinstance(given, list | tuple) else []
+        coded = self._coded(X, ignore_extra=ignore_extra, beside=named)
         rows, size = coded[0].num_rows, len(self.outcomes)
         known = read_known(self._targets, X, given, rows)
         seen = ~np.isnan(known)
@@ -325,7 +352,7 @@ class SeveralPosterior:
             For an invalid number of draws.
 
         """
-        coded = [self[name].encode(X) for name in self.outcomes]
+        coded = self._coded(X)
         rng, drawn = np.random.default_rng(seed), []
         for _, f, covariances in self._blocks(coded, num_draws):
             roots = np.linalg.cholesky(covariances)
@@ -365,7 +392,7 @@ class SeveralPosterior:
         if len(y) != table.num_rows or not len(counted_rows):
             raise DataError(f"score: {table.num_rows} rows need outcomes, and {len(counted_rows)} have any")
         table, y, seen = table.part(counted_rows), y[counted_rows], seen[counted_rows]
-        coded = [self[name].encode(table) for name in self.outcomes]
+        coded = self._coded(table)
         (joint, separate), energy = np.zeros((2, len(y))), np.full(len(y), np.nan)
         sds = np.array([y[there, j].std() if there.any() else 0.0 for j, there in enumerate(seen.T)])
         sds[~(sds > 0)] = 1.0
@@ -401,7 +428,7 @@ class SeveralPosterior:
         """
         table, y = read(X), read_all(self._targets, Y)
         logs = np.zeros(len(y))
-        for at, f, covariances in self._blocks([self[name].encode(table) for name in self.outcomes], None):
+        for at, f, covariances in self._blocks(self._coded(table), None):
             logs[at] = self._log_densities(f, covariances, y[at])
         return y, logs
 
@@ -511,7 +538,7 @@ class SeveralPosterior:
             raise AttributeError(fault)
 
     def __repr__(self) -> str:
-        columns = ", ".join(column.name for column in self.header.schema.columns)
+        columns = ", ".join(column.name for column in self.inputs)
         return (
             f"<Posterior of {', '.join(self.outcomes)} given {columns}: "
             f"{counted(self.num_chains, 'chain')} of {counted(self.num_draws, 'draw')}>"

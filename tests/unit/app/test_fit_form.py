@@ -4,10 +4,12 @@ from dataclasses import asdict
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from starlette.datastructures import FormData
 
 from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fit_form import body_of
+from app.services.errors import InvalidRequestError
 from app.services.readers.profile import summarise
 from sampler.data.target import guess_family
 
@@ -36,3 +38,16 @@ def test_what_a_part_is_told_may_be_several_columns():
     chosen = [("parts.spatial", "east"), ("parts.spatial", "north")]
     body = body_of(FormData([*ticked, *chosen]))
     assert (body["parts"], body["features"]) == ({"spatial": ["east", "north"]}, ["east", "north"])
+
+
+def test_a_line_for_each_target_with_columns_of_its_own():
+    """Targets with a line have the columns in it, the others the ticked ones; other lines are named."""
+    ticked = [("target", "a"), ("others", "b"), ("features", "u"), ("features", "b")]
+    body = body_of(FormData([*ticked, ("features_of", " b: v, w \n\n")]))
+    assert body["features"] == {"a": ["u"], "b": ["v", "w"]}
+    assert body_of(FormData(ticked))["features"] == ["u"]
+    for line in ("c: v", "v, w"):
+        with pytest.raises(InvalidRequestError) as raised:
+            body_of(FormData([*ticked, ("features_of", line)]))
+        assert [each.column for each in raised.value.errors] == ["features_of"]
+        assert "a, b" in raised.value.errors[0].detail

@@ -161,7 +161,10 @@ def _of_several(several: Any) -> Json:
     """Return the settings that a model of several outcomes has besides."""
     families = {name: several[name].settings["family"] for name in several.outcomes}
     mixed = {*families.values()} > {"gaussian"}
-    return {"outcomes": list(several.outcomes), **({"families": families} if mixed else {})}
+    own = {name: [column.name for column in several[name].schema.columns] for name in several.outcomes}
+    kinds = {column.name: column.kind for column in several.inputs}
+    differ = {"features": own, "columns": kinds} if len({*map(tuple, own.values())}) > 1 else {}
+    return {"outcomes": list(several.outcomes), **({"families": families} if mixed else {}), **differ}
 
 
 def _forecaster(data: bytes, out: BinaryIO) -> Json:

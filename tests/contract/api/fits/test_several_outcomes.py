@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from app.services.readers.process.tasks import model as model_of_file
 from sampler import holdout_rows, load, select_features, tune
 from tests.support.api_calls import post_csv, problem
 from tests.support.databases import only
@@ -171,6 +172,74 @@ def test_default_lengths_refits_and_background_predictions(client, settings, mod
     wrong = client.post(f"{path}/joint", json={"rows": text, "given": ["b"]})
     assert "a number" in problem(wrong, 422)["detail"]
     assert client.post(f"{path}/joint", json={"rows": NEW, "given": ["b"]}).status_code == 422
+
+
+OWN = {"a": ["u", "school"], "b": ["v"]}
+
+
+@only("sqlite")
+def test_columns_of_its_own_for_each_outcome(client, settings, tmp_path):
+    """Trees of an outcome split on its own columns: in fits, refits, extensions, files and on pages."""
+    told = {"features": OWN, "monotone": {"v": "increasing"}, "holdout": 0.3}
+    model = fitted(client, settings, text=pupils(), target=TARGETS, **told)
+    assert model["settings"]["features"] == OWN
+    assert model["settings"]["columns"] == {"u": "number", "school": "category", "v": "number"}
+    assert model["settings"]["monotone"] == told["monotone"]
+    path, rows = f"/models/{model['id']}", [row | {"school": "x"} for row in NEW]
+    answer = client.post(f"{path}/joint", json={"rows": rows}).json()
+    assert not any("not used" in text for text in answer["warnings"])
+    content = client.get(f"{path}/file").content
+    (tmp_path / "model.bart").write_bytes(content)
+    own = load(tmp_path / "model.bart")
+    np.testing.assert_allclose(answer["mean"], own.predict(rows).mean)
+    for name, columns in OWN.items():
+        ranked = client.get(f"{path}/variable-importance?outcome={name}").json()
+        assert sorted(each["name"] for each in ranked["features"]) == sorted(columns)
+        alone = [{column: row[column] for column in columns} for row in rows]
+        told = client.post(f"{path}/predict", json={"rows": alone, "outcome": name}).json()
+        np.testing.assert_allclose(told["mean"], own[name].predict(rows).mean)
+        assert (
+            client.post(f"{path}/shap", json={"rows": alone, "outcome": name}).json()["features"] == columns
+        )
+    both = "u,v,school\n0.2,0.8,x\n0.7,0.3,x\n"
+    csv = client.post(f"{path}/predict?outcome=b", content=both, headers={"content-type": "text/csv"}).json()
+    np.testing.assert_allclose(csv["mean"], [row[1] for row in answer["mean"]], rtol=1e-4)
+    lacking = problem(client.post(f"{path}/joint", json={"rows": NEW}), 422)
+    assert [each["column"] for each in lacking["errors"]] == ["school"]
+    for tab in ("", "/features", "/predict?f0=0.2&f1=x&f2=0.8", "/what-if", "/effects?part=all", "/settings"):
+        for outcome in TARGETS:
+            page = client.get(f"/ui{path}{tab}{'&' if '?' in tab else '?'}outcome={outcome}")
+            assert page.status_code == 200, (tab, outcome)
+    assert "Features of b" in page.text
+    imported = model_of_file(io.BytesIO(content), io.BytesIO(), {})["settings"]
+    assert (imported["features"], imported["columns"]) == (OWN, model["settings"]["columns"])
+    dataset = post_csv(client, both).json()
+    of_b = client.post(f"{path}/predictions", json={"dataset_id": dataset["id"], "outcome": "b"}).json()
+    refit = client.post(f"{path}/refit", json={})
+    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
+    run_units(settings)
+    stored = client.get(f"/predictions/{of_b['id']}/result").json()["mean"]
+    np.testing.assert_allclose(stored, [row[1] for row in answer["mean"]], rtol=1e-4)
+    assert client.get(f"/models/{refit.json()['id']}").json()["settings"]["features"] == OWN
+    assert client.get(path).json()["draws"] == model["draws"] + 10
+    assert client.get(f"{path}/drift").status_code == 200
+
+
+@only("sqlite")
+def test_columns_of_outcomes_that_are_refused(client):
+    """Features of no target, of one target by name, and what is no list of columns, are named."""
+    dataset = post_csv(client, pupils()).json()
+    body = {"dataset_id": dataset["id"], "target": TARGETS} | SMALL
+    for more, words in (
+        ({"features": {"c": ["u"]}}, "it is no outcome"),
+        ({"features": {"a": ["w"]}}, "no such column"),
+        ({"features": {"a": ["u"], "b": ["b"]}}, "another role"),
+        ({"features": {"a": "u"}}, "a list of columns, or such a list for each target"),
+        ({"target": "a", "features": OWN}, "are of several outcomes: leave out features"),
+        ({"monotone": {"school": "increasing"}, "features": {"a": ["u"], "b": ["v"]}}, "it is no feature"),
+    ):
+        answer = client.post("/models", json=body | more)
+        assert words in str(problem(answer, 422)["errors"]), answer.text
 
 
 @only("sqlite")
