@@ -35,6 +35,7 @@ from sampler.posterior.results.card_document import ModelCard
 from sampler.posterior.results.columns import by_class, percent, without_infinity
 from sampler.posterior.results.comparison import ModelComparison, ScoreDifference
 from sampler.posterior.results.contrasts import Contrast, ContrastEstimate
+from sampler.posterior.results.effect_estimates import EffectEstimate
 from sampler.posterior.results.effects import AccumulatedEffects, FeatureRows, Ice, PartialDependence
 from sampler.posterior.results.groups import Correlation, GroupDeviation, GroupEffects, GroupSlopes
 from sampler.posterior.results.interactions import Interactions
@@ -42,10 +43,7 @@ from sampler.posterior.results.prediction import Errors, are_finite, prediction_
 from sampler.posterior.results.rankings import Inclusion, PermutationImportance
 from sampler.posterior.results.shap_values import OutcomeReasons, ShapValues, moving_most
 from sampler.posterior.results.survival import Band, SurvivalCurves
-from sampler.posterior.results.treatment_effects import (
-    EffectEstimate,
-    TreatmentEffects,
-)
+from sampler.posterior.results.treatment_effects import TreatmentEffects
 from sampler.posterior.several.results import SeveralPrediction
 from sampler.posterior.several.stored import inputs_of, least_settled, posterior_of, stored_card
 from sampler.posterior.untrusted import read_contents

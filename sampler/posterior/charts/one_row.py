@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sampler.data.scalars import number_to_text
 from sampler.posterior.charts.style import DOTTED, ChartStyle, chart, in_percent, label_axes, short
-
-if TYPE_CHECKING:
-    from sampler.posterior.results.treatment_effects import EffectCurves
+from sampler.posterior.results.effect_checks import EffectCurves
 
 
 @chart

@@ -21,11 +21,11 @@ from sampler.posterior.charts.style import (
     name_lines,
     short,
 )
+from sampler.posterior.results.effect_estimates import EffectEstimate
 from sampler.posterior.results.interactions import Interactions
 
 if TYPE_CHECKING:
     from sampler.posterior.results.contrasts import Contrast
-    from sampler.posterior.results.treatment_effects import EffectEstimate
 
 Ranked = Iterable[tuple[str, float, float, float]]  # a name, a figure and its ends, the largest first
 

@@ -20,14 +20,11 @@ from sampler.posterior.charts.style import (
     name_lines,
     short,
 )
+from sampler.posterior.results.effect_checks import Balance, Sensitivity
+from sampler.posterior.results.effect_estimates import EffectEstimate
 
 if TYPE_CHECKING:
-    from sampler.posterior.results.treatment_effects import (
-        Balance,
-        EffectEstimate,
-        Sensitivity,
-        TreatmentEffects,
-    )
+    from sampler.posterior.results.treatment_effects import TreatmentEffects
 
 BALANCED = 0.1  # a difference in standard deviations that papers call small
 BINS = np.linspace(0.0, 1.0, 41)

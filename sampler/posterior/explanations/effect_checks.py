@@ -18,7 +18,8 @@ from sampler.data.treatment.support import SUPPORT, Support
 from sampler.posterior.explanations.contrasts import MAX_CELLS
 from sampler.posterior.laws.law import Law
 from sampler.posterior.parts.compared_treatments import Compared
-from sampler.posterior.results.treatment_effects import Balance, EffectEstimate, Overlap, Sensitivity
+from sampler.posterior.results.effect_checks import Balance, Overlap, Sensitivity
+from sampler.posterior.results.effect_estimates import EffectEstimate
 from sampler.storage.model_header import Header
 
 EDGE = 0.05  # propensities nearer to 0 or 1 are extreme

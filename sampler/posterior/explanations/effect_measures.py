@@ -24,14 +24,9 @@ from sampler.posterior.explanations.contrasts import MAX_CELLS
 from sampler.posterior.explanations.survival_curves import restricted_mean
 from sampler.posterior.laws.law import Law
 from sampler.posterior.parts.compared_treatments import Compared
-from sampler.posterior.results.treatment_effects import (
-    ArmCurve,
-    EffectCurves,
-    EffectEstimate,
-    EffectFigure,
-    Followed,
-    TreatmentEffects,
-)
+from sampler.posterior.results.effect_checks import ArmCurve, EffectCurves, Followed
+from sampler.posterior.results.effect_estimates import EffectEstimate, EffectFigure
+from sampler.posterior.results.treatment_effects import TreatmentEffects
 
 MeasureName = Literal["restricted_mean", "survival", "ratio"]
 NAMES: tuple[MeasureName, ...] = get_args(MeasureName)

@@ -32,15 +32,15 @@ from sampler.posterior.explanations.panels import columns_by, serial_warnings, w
 from sampler.posterior.laws.law import Law
 from sampler.posterior.parts.compared_treatments import Compared
 from sampler.posterior.predicting import few_note
-from sampler.posterior.results.treatment_effects import (
-    Balance,
+from sampler.posterior.results.effect_checks import Balance
+from sampler.posterior.results.effect_estimates import (
     EffectEstimate,
     EffectFigure,
     EffectLeaf,
     EffectOfDose,
     EffectTree,
-    TreatmentEffects,
 )
+from sampler.posterior.results.treatment_effects import TreatmentEffects
 from sampler.posterior.verdict.effects import MOST_ROWS, EffectsUse, judge_average
 
 OF = ("all", "treated", "untreated")
