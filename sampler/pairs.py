@@ -50,7 +50,7 @@ NOT_OF_FORECASTS = (
     ),
 )
 NOT_OF_SEVERAL = (
-    *COLUMN_ROLES,
+    *(name for name in COLUMN_ROLES if name != "weights"),
     *("levels", "propensity", "groups", "adoption", "period", "slopes", "parts", "holdout", "new_rows"),
     "subgroups",
 )

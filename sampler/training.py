@@ -237,6 +237,8 @@ class SeveralTraining:
         Number of rows, each with at least one outcome.
     covariance
         The errors' covariance, float64 [outcome, outcome], where it is known; None where it is drawn.
+    weights
+        Weights of the rows, float64 [n]: errors of weight w have the covariance by w. None where all have 1.
 
     """
 
@@ -244,6 +246,7 @@ class SeveralTraining:
     rows: tuple[NDArray[np.int64], ...]
     num_rows: int
     covariance: NDArray[np.float64] | None = None
+    weights: NDArray[np.float64] | None = None
 
     @property
     def of_classes(self) -> int | None:

@@ -92,7 +92,7 @@ class Rows:
         X
             A table of any supported library, n rows.
         y
-            n outcomes, or a table of several, which have no columns with other roles beside them.
+            n outcomes, or a table of several.
         roles
             n values by role, the name of a column of the table, or None. Values without a name take that of
             the column of the table that has them, or else that of the role.
@@ -115,24 +115,27 @@ class Rows:
             no column has.
 
         """
+        table, others, name = read(X), list[RawColumn](), None
         if are_several(y):
-            return cls._of_several(X, y, target_name)
-        if target_name is not None and not isinstance(target_name, str):
+            table, (outcome, *others) = _several_outcomes(table, y, target_name)
+            labels, name = {"the table": table.labels, "the outcomes": read(y).labels}, outcome.name
+        elif target_name is not None and not isinstance(target_name, str):
             raise SettingsError(
                 "target_name must be one name: there is one outcome", field="target_name", code="not_accepted"
             )
-        table, y = read(X), one_column(y)
+        else:
+            y = one_column(y)
+            name = target_name or _own_name(y)
+            outcome = read_column(y, name or UNNAMED[0])
+            labels = {"the table": table.labels, "the target": row_labels(y)}
         given = {
             role: named_column(table, role, values) if isinstance(values, str) else one_column(values)
             for role, values in (roles or {}).items()
             if values is not None
         }
-        labels = {"the table": table.labels, "the target": row_labels(y)}
         check_row_labels(
             labels | {f"the {COLUMN_ROLES[role].noun}": row_labels(each) for role, each in given.items()}
         )
-        name = target_name or _own_name(y)
-        outcome = read_column(y, name or UNNAMED[0])
         columns = {role: read_column(values, _own_name(values) or role) for role, values in given.items()}
         for column in (outcome, *columns.values()):
             check_length(column, table.num_rows)
@@ -149,45 +152,9 @@ class Rows:
                 copies[found] = f"it has {whose}: new rows have theirs in it"
         copies |= find_copies(table, columns)
         _check_names(table, outcome, columns)
-        return cls(table, outcome, columns, name is not None, copies)
-
-    @classmethod
-    def _of_several(cls, X: Any, Y: Any, target_name: str | Sequence[str] | None) -> Rows:
-        """Read rows of several outcomes; the table of features is without their columns."""
-        table, columns = read(X), read(Y)
-        check_row_labels({"the table": table.labels, "the outcomes": columns.labels})
-        names = list(columns.names) if target_name is None else list(target_name)
-        if target_name is None and is_array(Y):
-            names = [f"y{number + 1}" for number in range(len(columns.names))]
-        if isinstance(target_name, str) or len(names) != len(columns.names) or len({*names}) < len(names):
-            raise SettingsError(
-                f"target_name must have a name of its own for each of the {len(columns.names)} outcomes",
-                field="target_name",
-                code="not_accepted",
-            )
-        if not 2 <= len(names) <= MAX_OUTCOMES:
-            raise SettingsError(
-                f"several outcomes are from 2 to {MAX_OUTCOMES}, not {len(names)}",
-                field="target_name",
-                code="out_of_range",
-            )
-        if columns.num_rows != table.num_rows:
-            raise DataError(f"there are {table.num_rows} rows, and outcomes of {columns.num_rows}")
-        outcomes = {
-            name: replace(columns.column(own), name=name)
-            for name, own in zip(names, columns.names, strict=True)
-        }
-        for name, column in outcomes.items():
-            if name in table.names and not table.column(name).equals(column):
-                detail = (
-                    "an outcome is called so, and has other values than this column: rename one of the two"
-                )
-                raise DataError([DataProblem(name, None, detail)])
-        kept = [name for name in table.names if name not in outcomes]
-        readers = {name: table.readers[name] for name in kept}
-        first, *others = outcomes.values()
-        table = replace(table, names=kept, readers=readers)
-        return cls(table, first, others={column.name: column for column in others})
+        return cls(
+            table, outcome, columns, name is not None, copies, {column.name: column for column in others}
+        )
 
     @property
     def num_rows(self) -> int:
@@ -384,6 +351,40 @@ def missing_role(role: str, name: str) -> DataProblem:
     return DataProblem(
         name, None, f"the model was fitted with {COLUMN_ROLES[role].noun}: these rows need theirs too"
     )
+
+
+def _several_outcomes(
+    table: Table, Y: Any, target_name: str | Sequence[str] | None
+) -> tuple[Table, list[RawColumn]]:
+    """Read several outcomes of the rows of a table, and return the table without their columns."""
+    columns = read(Y)
+    names = list(columns.names) if target_name is None else list(target_name)
+    if target_name is None and is_array(Y):
+        names = [f"y{number + 1}" for number in range(len(columns.names))]
+    if isinstance(target_name, str) or len(names) != len(columns.names) or len({*names}) < len(names):
+        raise SettingsError(
+            f"target_name must have a name of its own for each of the {len(columns.names)} outcomes",
+            field="target_name",
+            code="not_accepted",
+        )
+    if not 2 <= len(names) <= MAX_OUTCOMES:
+        raise SettingsError(
+            f"several outcomes are from 2 to {MAX_OUTCOMES}, not {len(names)}",
+            field="target_name",
+            code="out_of_range",
+        )
+    if columns.num_rows != table.num_rows:
+        raise DataError(f"there are {table.num_rows} rows, and outcomes of {columns.num_rows}")
+    outcomes = {
+        name: replace(columns.column(own), name=name) for name, own in zip(names, columns.names, strict=True)
+    }
+    for name, column in outcomes.items():
+        if name in table.names and not table.column(name).equals(column):
+            detail = "an outcome is called so, and has other values than this column: rename one of the two"
+            raise DataError([DataProblem(name, None, detail)])
+    kept = [name for name in table.names if name not in outcomes]
+    readers = {name: table.readers[name] for name in kept}
+    return replace(table, names=kept, readers=readers), list(outcomes.values())
 
 
 def _own_name(values: Any) -> str | None:

@@ -39,5 +39,5 @@ def prepare_rows(rows: Rows, **arguments: Any) -> PreparedFit:
 def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> PreparedFit:
     """Prepare a fitted model's training data again; raises as `prepare_one_again`."""
     if header.others:
-        return prepare_several_again(header, X, y)
+        return prepare_several_again(header, X, y, weights)
     return prepare_one_again(header, X, y, weights)

@@ -162,7 +162,7 @@ def prepare_several(
     return _joined(prepared, places, rows.num_rows, list(dict.fromkeys(warnings)))
 
 
-def prepare_several_again(header: Header, X: Any, Y: Any) -> PreparedFit:
+def prepare_several_again(header: Header, X: Any, Y: Any, weights: Any = None) -> PreparedFit:
     """Prepare a fitted model's training data of several outcomes again: see `prepare_again`.
 
     Raises
@@ -174,7 +174,7 @@ def prepare_several_again(header: Header, X: Any, Y: Any) -> PreparedFit:
     headers = [replace(header, others=()), *map(Header.from_bytes, header.others)]
     if not are_several(Y):
         raise DataError(f"the model was fitted to {len(headers)} outcomes: give a table of them")
-    rows = Rows.read(X, Y)
+    rows = Rows.read(X, Y, {"weights": weights})
     outcomes = rows.outcomes
     absent = [each.schema.target.name for each in headers if each.schema.target.name not in outcomes]
     if absent:
@@ -184,7 +184,8 @@ def prepare_several_again(header: Header, X: Any, Y: Any) -> PreparedFit:
     for each in headers:
         column = rows.outcomes[each.schema.target.name]
         mine = np.flatnonzero(~column.is_missing)
-        prepared.append(prepare_one_again(each, rows.table.part(mine), column.part(mine)))
+        weight = rows.roles.get("weights") and rows.roles["weights"].part(mine)
+        prepared.append(prepare_one_again(each, rows.table.part(mine), column.part(mine), weight))
         places.append(mine)
     return _joined(prepared, places, rows.num_rows, header.warnings)
 
@@ -196,14 +197,17 @@ def _joined(
     warnings: list[str],
 ) -> PreparedFit:
     """Put the fits of the outcomes together."""
-    parts = []
+    parts, weights = [], np.ones(num_rows)
     for number, each in enumerate(prepared):
         constants = replace(each.training.constants, sigma_fixed=True)  # the covariance's draw has it
         part = replace(each.training, constants=constants)
-        if len({tuple(mine) for mine in rows}) > 1:  # rows may differ in what is known of them
+        if part.weights is not None:
+            weights[rows[number]] = part.weights
+        elif len({tuple(mine) for mine in rows}) > 1:  # rows may differ in what is known of them
             part = replace(part, weights=np.ones(len(rows[number])))
         parts.append(part)
-    several = SeveralTraining(tuple(parts), tuple(rows), num_rows)
+    weighted = prepared[0].training.weights is not None
+    several = SeveralTraining(tuple(parts), tuple(rows), num_rows, weights=weights if weighted else None)
     first = prepared[0]
     return replace(
         first,

@@ -121,13 +121,13 @@ def _of_one(posterior: Posterior, rows: Rows, test: Longs) -> _ByRow:
 def _of_several(posterior: Any, rows: Rows, test: Longs) -> _ByRow:
     """Score the outcomes of each row together."""
     judged = rows.take(test)
-    y, log_score = posterior.log_scores(judged.table, judged.outcomes)
+    y, log_score = posterior.log_scores(judged.table, judged.outcomes, judged.roles.get("weights"))
     predicted = posterior.predict(judged.table, COVERAGE)
     places = [j for j, classes in enumerate(predicted.classes) if not classes]
     numbers = [list(rows.outcomes.values())[j].numbers for j in places]
     sds = np.array([1.0 if each is None else np.nanstd(each) for each in numbers])
     squares = ((predicted.mean - y)[:, places] / np.where(sds > 0, sds, 1.0)) ** 2
-    whole = ~np.isnan(y).any(axis=1)
+    whole = ~np.isnan(y).any(axis=1) & ("weights" not in rows.roles)  # regions are of weight 1
     return test, log_score, _known_means(squares), predicted.contains(y)[1][whole]
 
 

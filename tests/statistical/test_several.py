@@ -56,7 +56,9 @@ MOMENTS_OF_CLASSES = {"drawn": (0.299248, -0.637083), "drawn, one missing": (0.2
 MOMENTS = {"drawn": (0.2513404, -0.6474010), "drawn, one missing": (0.2251158, -0.6445974)}
 
 
-def problem(codes, outcomes, *, known=None, leaf_sds=(0.5, 0.4), lambdas=(0.2, 0.15), **settings):
+def problem(
+    codes, outcomes, *, known=None, leaf_sds=(0.5, 0.4), lambdas=(0.2, 0.15), weights=None, **settings
+):
     """Return the training of several outcomes, NaN where missing, with absolute constants.
 
     Outcomes without a lambda are of two classes. `codes` are those of all, or a list of each one's own.
@@ -68,17 +70,20 @@ def problem(codes, outcomes, *, known=None, leaf_sds=(0.5, 0.4), lambdas=(0.2, 0
         prior = {"leaf_sd": leaf_sd, "alpha": 0.95, "beta": 1.0}
         of_number = {"nu": 3.0, "lambda": lambda_} if lambda_ else {}
         family = "gaussian" if lambda_ else "probit"
-        own = training(codes[:, mine], y[mine], prior=prior | of_number, family=family, **settings)
+        own_weights = None if weights is None else weights[mine]
+        own = training(
+            codes[:, mine], y[mine], weights=own_weights, prior=prior | of_number, family=family, **settings
+        )
         mixed = np.isnan(outcomes).any()
         parts.append(
             replace(
                 own,
                 constants=replace(own.constants, sigma_fixed=True),
-                weights=np.ones(len(mine)) if mixed else None,
+                weights=np.ones(len(mine)) if mixed and weights is None else own_weights,
             )
         )
         rows.append(mine)
-    several = SeveralTraining(tuple(parts), tuple(rows), len(outcomes), known)
+    several = SeveralTraining(tuple(parts), tuple(rows), len(outcomes), known, weights)
     return replace(parts[0], several=several)
 
 
@@ -105,26 +110,32 @@ def test_exact(name):
         holds(mean_is(moments, np.array(MOMENTS[name])))
 
 
-def enumerated(columns, outcomes, covariance, leaf_sds):
+def enumerated(columns, outcomes, covariance, leaf_sds, weights=None):
     """Enumerate both trees: probabilities of 1, 2, .. leaves of each, and the means of f, [outcome, row].
 
-    `columns` are the codes of each outcome's own columns. Given the trees, the outcomes are normal.
+    `columns` are the codes of each outcome's own columns. Given the trees, the outcomes are normal. Of rows
+    without an outcome its tree knows nothing.
     """
-    problems = [Toy(codes, y) for codes, y in zip(columns, outcomes.T, strict=True)]
+    problems = [
+        Toy(codes[:, ~np.isnan(y)], y[~np.isnan(y)]) for codes, y in zip(columns, outcomes.T, strict=True)
+    ]
     y, rows = outcomes.T.reshape(-1), len(outcomes)
+    there = [np.flatnonzero(~np.isnan(column)) for column in outcomes.T]
+    seen = ~np.isnan(y)
+    noise = np.kron(covariance, np.diag(1 / (np.ones(rows) if weights is None else weights)))
     logs, sizes, means = [], [], []
     for one, other in product(*(list(zip(each.trees, each.log_prior, strict=True)) for each in problems)):
         prior = np.zeros((2 * rows, 2 * rows))
         for number, (each, (tree, _)) in enumerate(zip(problems, (one, other), strict=True)):
             for members in (each.members(bits) for bits in leaves(each, tree)):
-                place = np.array(members) + number * rows
+                place = there[number][members] + number * rows
                 prior[np.ix_(place, place)] = leaf_sds[number] ** 2
-        law = prior + np.kron(covariance, np.eye(rows))
-        logs.append(one[1] + other[1] + stats.multivariate_normal(np.zeros(len(y)), law).logpdf(y))
+        law = (prior + noise)[np.ix_(seen, seen)]
+        logs.append(one[1] + other[1] + stats.multivariate_normal(np.zeros(seen.sum()), law).logpdf(y[seen]))
         sizes.append(
             [len(leaves(each, tree)) for each, (tree, _) in zip(problems, (one, other), strict=True)]
         )
-        means.append(prior @ np.linalg.solve(law, y))
+        means.append(prior[:, seen] @ np.linalg.solve(law, y[seen]))
     share = np.exp(logs - np.max(logs))
     share /= share.sum()
     counts = [np.bincount(column, share)[1:] for column in np.transpose(sizes)]
@@ -142,13 +153,20 @@ OWN_COLUMNS = [np.array([[0, 1, 2, 1]]), np.array([[1, 0, 1, 0], [0, 0, 1, 2]])]
 OWN_OUTCOMES = np.array([[0.3, 0.8], [-0.4, 0.1], [1.1, 0.5], [-0.9, -0.3]])
 
 
-def test_exact_with_own_columns():
+@pytest.mark.parametrize("weights", [None, np.array([1.0, 4.0, 0.25, 2.0])], ids=["plain", "weights"])
+@pytest.mark.parametrize("missing", [False, True], ids=["whole", "missing"])
+def test_exact_with_own_columns(weights, missing):
     """Trees and f of outcomes with columns of their own are those that enumeration gives."""
-    law, means = enumerated(OWN_COLUMNS, OWN_OUTCOMES, KNOWN, (0.5, 0.4))
-    swapped, _ = enumerated(OWN_COLUMNS[::-1], OWN_OUTCOMES, KNOWN, (0.5, 0.4))
+    outcomes = OWN_OUTCOMES.copy()
+    if missing:
+        outcomes[3, 1] = np.nan
+    law, means = enumerated(OWN_COLUMNS, outcomes, KNOWN, (0.5, 0.4), weights)
+    swapped, _ = enumerated(OWN_COLUMNS[::-1], outcomes, KNOWN, (0.5, 0.4), weights)
+    plain, _ = enumerated(OWN_COLUMNS, outcomes, KNOWN, (0.5, 0.4))
     assert abs(law[0][0] - swapped[0][0]) > 0.005  # the columns matter
+    assert weights is None or abs(law[0][0] - plain[0][0]) > 0.005
     lengths = {"num_trees": 1, "num_draws": SHORT, "num_burnin": 200, "thin": THIN, "seed": 2}
-    data = problem(OWN_COLUMNS, OWN_OUTCOMES, known=KNOWN, **lengths)
+    data = problem(OWN_COLUMNS, outcomes, known=KNOWN, weights=weights, **lengths)
     chain = SeveralChain.start(data, 0)
     chain.run(chain.iterations)
     draws = chain.take()
@@ -156,7 +174,8 @@ def test_exact_with_own_columns():
         counts = np.bincount(own.leaf_counts[:, 0], minlength=1 + len(law[number]))[1:]
         holds(chi_square(counts, law[number]).p)
         part = data.several.parts[number]
-        holds(mean_is(fits(own, OWN_COLUMNS[number], part.constants), means[number]))
+        there = data.several.rows[number]
+        holds(mean_is(fits(own, OWN_COLUMNS[number], part.constants)[:, there], means[number][there]))
 
 
 @pytest.mark.parametrize("name", EXACT_OF_CLASSES)
@@ -256,7 +275,7 @@ class Pair:
 
     trees, sds, nu = 2, (0.6, 0.4), 8.0
 
-    def __init__(self, *, missing, classes=False):
+    def __init__(self, *, missing, classes=False, weighted=False):
         self.classes = classes
         self.lambdas = (0.5, None if classes else 0.3)
         self.rng = rng = np.random.default_rng(3)
@@ -264,10 +283,12 @@ class Pair:
         self.holes = rng.uniform(size=(16, 2)) < (0.3 if missing else 0.0)
         self.holes[self.holes.all(axis=1)] = False
         self.rows = [np.flatnonzero(~column) for column in self.holes.T]
+        self.weights = rng.uniform(0.3, 3, 16) if weighted else None
 
     def outcomes(self, f, covariance):
         """Draw the outcomes of all rows, NaN where one is missing, given f [outcome, row]."""
-        y = f.T + self.rng.multivariate_normal(np.zeros(2), covariance, 16)
+        errors = self.rng.multivariate_normal(np.zeros(2), covariance, 16)
+        y = f.T + (errors if self.weights is None else errors / np.sqrt(self.weights)[:, None])
         if self.classes:
             y[:, 1] = y[:, 1] > 0
         return np.where(self.holes, np.nan, y)
@@ -275,7 +296,13 @@ class Pair:
     def training(self, outcomes, **settings):
         """Return the training with these outcomes."""
         data = problem(
-            self.codes, outcomes, leaf_sds=self.sds, lambdas=self.lambdas, num_trees=self.trees, **settings
+            self.codes,
+            outcomes,
+            leaf_sds=self.sds,
+            lambdas=self.lambdas,
+            num_trees=self.trees,
+            weights=self.weights,
+            **settings,
         )
         parts = tuple(
             replace(part, constants=replace(part.constants, nu=self.nu, leaf_sd=sd / np.sqrt(self.trees)))
@@ -355,6 +382,7 @@ def ranks(replications, **options):
 
 
 OPTIONS = [{"missing": missing} | classes for classes in ({}, {"classes": True}) for missing in (False, True)]
+WEIGHTED = {"missing": True, "weighted": True}
 
 
 @pytest.mark.slow
@@ -365,21 +393,21 @@ def test_calibrated(options):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", [*OPTIONS, WEIGHTED], ids=str)
 def test_calibrated_long(options):
     """Simulation-based calibration of several outcomes with many more replications."""
     all_above(uniform_by_name(ranks(1_280, **options), RANKED, 8), ALARM)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", OPTIONS[1:2], ids=str)
+@pytest.mark.parametrize("options", [OPTIONS[1], WEIGHTED], ids=str)
 def test_joint(options):
     """Alternating outcomes given the state and a sweep keeps the prior law of functions of the state."""
     all_above(joint(12_000, 4_000, **options), ALARM)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", [*OPTIONS, WEIGHTED], ids=str)
 def test_joint_long(options):
     """Geweke's test of several outcomes with many more draws."""
     all_above(joint(96_000, 40_000, **options), ALARM)

@@ -131,6 +131,7 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "spatial": ("number", True, _SHORT | {"parts": {"spatial": ["first", "last"]}, "noise": "forest"}),
     "level-sets": ("grouped", False, _SHORT | {"categories": "sets", "noise": "forest"}),
     "several": ("pair", False, _SHORT | {"linear": True}),
+    "several-weights": ("pair", True, _SHORT),
     "several-own-columns": (
         "pair",
         False,

@@ -110,7 +110,7 @@ def joint_scores(several: Any, held: Rows, beat: Callable[[], None]) -> Json:
     beat()
     kept = kept_rows(held.num_rows, calibration.MAX_ROWS)
     part = held.take(kept)
-    scores = vars(several.score(part.table, part.outcomes, separately=False))
+    scores = vars(several.score(part.table, part.outcomes, part.roles.get("weights"), separately=False))
     return {name: value for name, value in scores.items() if name != "outcomes"}
 
 

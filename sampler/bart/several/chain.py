@@ -5,6 +5,7 @@ for each outcome). Given the other outcomes' errors, an outcome's own is a norma
 regression, so an ordinary chain draws f_j once that is taken out of its residuals. Outcomes that were not
 observed are integrated out while trees are drawn, and drawn anew for each draw of Sigma. One outcome may have
 two classes: its latent outcomes, of errors with variance 1, are drawn given the others as iterations begin.
+Errors of a row of weight w have the covariance Sigma / w: what others say of an outcome is the same.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sampler.bart.chain import Chain
 from sampler.bart.checkpoint import Reader, read_checkpoint, write_checkpoint
 from sampler.bart.kernels.steps.covariance import (
     add_products,
+    add_weighted_products,
     draw_covariance,
     draw_gamma,
     fill_normals,
@@ -192,10 +194,12 @@ class SeveralChain(MarkovChain):
         least = min(variances)
         if len(patterns) > 1:  # rows of which more is known count for more
             bits = min(WEIGHT_BITS - math.ceil(math.log2(len(rows))), 30)
-            weights = np.zeros(len(rows), np.int32)
+            weights, part = np.zeros(len(rows), np.int32), self._several.parts[number]
+            most = 2.0**bits - 1 if self._several.weights is None else part.grid_weights
             for variance, (_, members) in zip(variances, patterns, strict=True):
-                weights[members] = int(np.rint(least / variance * (2.0**bits - 1)))
-            chain.reweigh(weights, 1 / (2.0**bits - 1))
+                own = most if isinstance(most, float) else most[members]
+                weights[members] = np.rint(least / variance * own)
+            chain.reweigh(weights, 1 / most if isinstance(most, float) else part.weight_unit)
         chain.sweep_given(self._others[number], least)
         self._read_residual(number)
 
@@ -226,7 +230,10 @@ class SeveralChain(MarkovChain):
         if not self.training.settings.prior_only:
             self._impute()
             degrees += rows
-            add_products(self._residual, scatter)
+            if self._several.weights is None:
+                add_products(self._residual, scatter)
+            else:
+                add_weighted_products(self._residual, self._several.weights, scatter)
         draw_covariance(scatter, float(degrees), self._random, self._root, self._triangle, self.covariance)
         if number is not None:
             slopes = self.covariance[number] / self.covariance[number, number]
@@ -251,6 +258,8 @@ class SeveralChain(MarkovChain):
                 error = np.empty(len(rows))
                 fill_normals(self._random, error)
                 error *= math.sqrt(variance)
+                if self._several.weights is not None:
+                    error /= np.sqrt(self._several.weights[rows])
                 for k in (k for k in range(len(self.chains)) if code >> k & 1):
                     error += self._slopes[k] * self._residual[k, rows]
                 self._residual[j, rows] = np.rint(np.clip(error, -FARTHEST, FARTHEST))

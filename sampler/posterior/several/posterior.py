@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from sampler.array_types import Floats
 from sampler.data.encode import Coded
+from sampler.data.rows import missing_role, named_column
 from sampler.data.scalars import counted
 from sampler.data.schema import Column
-from sampler.data.table import read
+from sampler.data.table import Table, read
+from sampler.data.target import read_weights
 from sampler.definitions.several import correlation_name, forest_name, scalar_name
 from sampler.errors import DataError, PackedError, SettingsError
 from sampler.families import FAMILIES
@@ -365,13 +367,16 @@ class SeveralPosterior:
         drawn[..., self._class] = drawn[..., self._class] > 0
         return drawn
 
-    def score(self, X: Any, Y: Any, *, separately: bool = True) -> SeveralScores:
+    def score(self, X: Any, Y: Any, weights: Any = None, *, separately: bool = True) -> SeveralScores:
         """Score the posterior on rows that it was not fitted to.
 
         Parameters
         ----------
         X, Y
             Rows and their outcomes, as for `fit`; outcomes may be missing, and rows without any don't count.
+        weights
+            Precision weights of the rows, the name of their column of X, or None for 1: errors of weight w
+            have the covariance of each draw by w.
         separately
             Whether to score each outcome by itself too.
 
@@ -386,22 +391,26 @@ class SeveralPosterior:
             For rows or outcomes that don't fit the model.
 
         """
-        table, y = read(X), read_all(self._targets, Y)
+        table, y, precisions = self._labelled(X, Y, weights)
         seen = ~np.isnan(y)
         counted_rows = np.flatnonzero(seen.any(axis=1))
         if len(y) != table.num_rows or not len(counted_rows):
             raise DataError(f"score: {table.num_rows} rows need outcomes, and {len(counted_rows)} have any")
         table, y, seen = table.part(counted_rows), y[counted_rows], seen[counted_rows]
+        roots = np.sqrt(precisions[counted_rows])
         coded = self._coded(table)
         (joint, separate), energy = np.zeros((2, len(y))), np.full(len(y), np.nan)
         sds = np.array([y[there, j].std() if there.any() else 0.0 for j, there in enumerate(seen.T)])
         sds[~(sds > 0)] = 1.0
         for at, f, covariances in self._blocks(coded, None):
-            joint[at] = self._log_densities(f, covariances, y[at])
+            joint[at] = self._log_densities(f, covariances, y[at], roots[at])
             for j in range(len(self.outcomes)):
                 alone = np.where(np.arange(len(self.outcomes)) == j, y[at], np.nan)
-                separate[at] += self._log_densities(f, covariances, alone)
-            drawn = self._observed(JointMixture.of(f, covariances).simulate()[:, 0])
+                separate[at] += self._log_densities(f, covariances, alone, roots[at])
+            drawn = JointMixture.of(f, covariances).simulate()[:, 0]
+            if weights is not None:
+                drawn = f + (drawn - f) / roots[at][:, None]
+            drawn = self._observed(drawn)
             energy[at] = energy_scores(y[at] / sds, drawn / sds)
         whole = np.flatnonzero(seen.all(axis=1))
         gain = joint - separate
@@ -412,36 +421,57 @@ class SeveralPosterior:
             gain=float(gain.mean()),
             gain_error=float(gain.std() / np.sqrt(len(gain))),
             energy_score=float(energy[whole].mean()) if len(whole) else None,
-            coverage=self._coverage(table.part(whole), y[whole]) if len(whole) else [],
+            coverage=self._coverage(table.part(whole), y[whole], roots[whole]) if len(whole) else [],
             outcomes={
-                name: self[name].score(table.part(mine), as_given(self._targets[j], y[mine, j]))
+                name: self[name].score(
+                    table.part(mine),
+                    as_given(self._targets[j], y[mine, j]),
+                    None if weights is None else roots[mine] ** 2,
+                )
                 for j, name in enumerate(self.outcomes)
                 if separately and len(mine := np.flatnonzero(seen[:, j]))
             },
         )
 
-    def log_scores(self, X: Any, Y: Any) -> tuple[Floats, Floats]:
+    def log_scores(self, X: Any, Y: Any, weights: Any = None) -> tuple[Floats, Floats]:
         """Return the outcomes of rows as they are scored, and the log density of those that each row has.
 
         The first is float64 [row, outcome], NaN where missing, of classes their index; the other float64
         [row], 0 in rows without any. Raises DataError for rows or outcomes that don't fit the model.
         """
-        table, y = read(X), read_all(self._targets, Y)
-        logs = np.zeros(len(y))
+        table, y, precisions = self._labelled(X, Y, weights)
+        logs, roots = np.zeros(len(y)), np.sqrt(precisions)
         for at, f, covariances in self._blocks(self._coded(table), None):
-            logs[at] = self._log_densities(f, covariances, y[at])
+            logs[at] = self._log_densities(f, covariances, y[at], roots[at])
         return y, logs
 
-    def _log_densities(self, f: Floats, covariances: Floats, y: Floats) -> Floats:
-        """Return the log density of what each row has of y [row, outcome], given f [draw, row, outcome]."""
-        seen, logs = ~np.isnan(y), np.zeros(len(y))
+    def _labelled(self, X: Any, Y: Any, weights: Any) -> tuple[Table, Floats, Floats]:
+        """Read rows, their outcomes [row, outcome] and precision weights [row]; raise DataError."""
+        table, y = read(X), read_all(self._targets, Y)
+        if weights is None and self.header.weighted:
+            raise DataError([missing_role("weights", "weights")])
+        if isinstance(weights, str):
+            table, weights = table.without([weights]), named_column(table, "weights", weights)
+        return table, y, np.ones(len(y)) if weights is None else read_weights(weights, len(y))
+
+    def _log_densities(self, f: Floats, covariances: Floats, y: Floats, roots: Floats) -> Floats:
+        """Return the log density of what each row has of y [row, outcome], given f [draw, row, outcome].
+
+        Errors times `roots`, float64 [row], have the covariances, [draw, outcome, outcome].
+        """
+        seen = ~np.isnan(y)
+        logs: Floats = np.log(roots) * seen.sum(axis=1)
+        f, y = f * roots[:, None], y * roots[:, None]
         for pattern in np.unique(seen, axis=0):
             own, there = (seen == pattern).all(axis=1), np.flatnonzero(pattern)
             if len(there):
-                logs[own] = _log_mean(log_density(f[:, own], covariances, y[own], self._of_class, there))
+                logs[own] += _log_mean(log_density(f[:, own], covariances, y[own], self._of_class, there))
         return logs
 
-    def _coverage(self, table: Any, y: Floats) -> list[dict[str, float]]:
+    def _coverage(self, table: Any, y: Floats, roots: Floats) -> list[dict[str, float]]:
+        """Return the shares of rows inside regions and intervals by level, of rows of weight 1."""
+        if np.any(roots != 1):
+            return []
         shares = []
         for level in LEVELS:
             predicted = self.predict(table, level)
@@ -452,13 +482,13 @@ class SeveralPosterior:
             shares.append({"level": level} | {name: float(inside.mean()) for name, inside in each.items()})
         return shares
 
-    def model_card(self, X: Any = None, Y: Any = None) -> ModelCard:
+    def model_card(self, X: Any = None, Y: Any = None, weights: Any = None) -> ModelCard:
         """Describe the model on one page: what outcomes have in common, and each as `Posterior.model_card`.
 
         Parameters
         ----------
-        X, Y
-            Rows that the model was not fitted to, with their outcomes, for scores; None for a card without.
+        X, Y, weights
+            Rows that the model was not fitted to, as for `score`, for scores; None for a card without.
 
         Returns
         -------
@@ -471,13 +501,13 @@ class SeveralPosterior:
             For rows that don't fit the model.
 
         """
-        joint = None if X is None else self.score(X, Y)
+        joint = None if X is None else self.score(X, Y, weights)
         scores = {} if joint is None else joint.outcomes
         card: ModelCard = draw("several_card:several_card", self, joint and vars(joint), scores, {}, {})
         return card
 
     def extend(
-        self, num_draws: int, X: Any = None, Y: Any = None, *, progress: bool = True
+        self, num_draws: int, X: Any = None, Y: Any = None, weights: Any = None, *, progress: bool = True
     ) -> SeveralPosterior:
         """Continue the chains for more draws; see `Posterior.extend`.
 
@@ -485,8 +515,8 @@ class SeveralPosterior:
         ----------
         num_draws
             Number of further draws per chain.
-        X, Y
-            Rows and outcomes given to `fit`, in the same order; needed after `load` only.
+        X, Y, weights
+            Rows, outcomes and weights given to `fit`, in the same order; needed after `load` only.
         progress
             Whether to show a progress bar.
 
@@ -509,7 +539,7 @@ class SeveralPosterior:
                 field=None,
                 code="unavailable",
             )
-        rows = None if X is None and Y is None else (X, Y, None)
+        rows = None if X is None and Y is None else (X, Y, weights)
         extended: SeveralPosterior = method_of(self.settings).extend(
             self, self.origin, num_draws, rows, progress=progress
         )

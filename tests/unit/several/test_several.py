@@ -194,7 +194,7 @@ def test_arrays_and_tables_of_outcomes():
 @pytest.mark.parametrize(
     ("field", "settings"),
     [
-        ("weights", {"weights": np.ones(ROWS)}),
+        ("exposure", {"exposure": np.ones(ROWS)}),
         ("family", {"family": "poisson"}),
         ("noise", {"noise": "forest"}),
         ("transform", {"transform": "log"}),
@@ -269,5 +269,3 @@ def test_settings_are_chosen_by_the_joint_score():
     assert np.isclose(first.log_score, np.sum(logs) / ROWS)
     assert np.isclose(first.rmse, np.sqrt(np.mean(squares)))
     assert first.coverage == np.mean(inside)
-    with pytest.raises(SettingsError, match="several outcomes take no weights"):
-        tune(X, Y, np.ones(ROWS))

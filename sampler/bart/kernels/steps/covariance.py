@@ -118,6 +118,22 @@ def add_products(residual: Ints2, scatter: Floats2) -> None:
 
 
 @kernel(allocates=False, entry=True)
+def add_weighted_products(residual: Ints2, weights: Floats, scatter: Floats2) -> None:
+    """Add the errors' sums of squares and products by weights, float64 [row], to a scatter matrix.
+
+    The sums are in the order of the rows: equal states give equal bits on all machines.
+    """
+    for j in range(len(residual)):
+        for k in range(j + 1):
+            total = 0.0
+            for i in range(residual.shape[1]):
+                total += weights[i] * (float(residual[j, i]) * float(residual[k, i]))
+            scatter[j, k] += total
+            if j != k:
+                scatter[k, j] += total
+
+
+@kernel(allocates=False, entry=True)
 def draw_covariance(
     scatter: Floats2, degrees: Float, random: Words, root: Floats2, triangle: Floats2, covariance: Floats2
 ) -> None:

@@ -226,6 +226,31 @@ def test_columns_of_its_own_for_each_outcome(client, settings, tmp_path):
 
 
 @only("sqlite")
+def test_rows_with_weights(client, settings, tmp_path):
+    """Weighted rows fit as in the library, are scored by their weights, and can be gone on with."""
+    header, *lines = pupils().splitlines()
+    text = "\n".join([f"{header},w", *(f"{line},{1 + i % 3}" for i, line in enumerate(lines))])
+    told = {"features": ["u", "v"], "weights": "w"}
+    model = fitted(client, settings, text=text, target=TARGETS, holdout=0.3, **told)
+    path = f"/models/{model['id']}"
+    assert model["settings"]["weights"] == "w"
+    joint = model["holdout"]["joint"]
+    assert (joint["rows"], joint["coverage"]) == (30, [])
+    (tmp_path / "model.bart").write_bytes(client.get(f"{path}/file").content)
+    own, table = load(tmp_path / "model.bart"), pd.read_csv(io.StringIO(text))
+    held = table.iloc[holdout_rows(100, 0.3, 0)]
+    scores = own.score(held[["u", "v"]], held[TARGETS], held["w"])
+    assert joint["log_score"] == pytest.approx(scores.log_score)
+    assert model["holdout"]["outcomes"]["b"]["log_score"] == pytest.approx(scores.outcomes["b"]["log_score"])
+    for tab in ("", "/checks"):
+        assert client.get(f"/ui{path}{tab}").status_code == 200
+    assert client.get(f"{path}/card").status_code == 200
+    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
+    run_units(settings)
+    assert client.get(path).json()["draws"] == model["draws"] + 10
+
+
+@only("sqlite")
 def test_columns_of_outcomes_that_are_refused(client):
     """Features of no target, of one target by name, and what is no list of columns, are named."""
     dataset = post_csv(client, pupils()).json()
