@@ -204,7 +204,7 @@ def held_out_scores(
         posterior = _fitted(_of_rows(problem, train, design))
         values = design[:, held] if need_values(problem.parts) else None
         weights = problem.training.weights
-        coded = Coded(problem.training.codes[:, held], [], values=values)
+        coded = Coded(problem.training.codes[: len(problem.grid.cuts), held], [], values=values)
         law = predictive_of(posterior.law, coded, None if weights is None else weights[held])
         rng = np.random.default_rng(0)
         outcomes = np.concatenate([law.sample(rng) for _ in range(SAMPLES)])

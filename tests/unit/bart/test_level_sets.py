@@ -119,6 +119,14 @@ def test_a_new_level_is_named_and_less_sure(posterior):
     assert width[0] > width[1]
 
 
+def test_data_choose_noise_transform_and_line_beside_sets():
+    """Short fits to parts of the rows predict the others by the columns that all have."""
+    X, y = rows(number=240)
+    prepared = prepare(X, np.exp(y), **SETS, num_trees=10)
+    assert prepared.noise_choice is not None
+    assert prepared.parts[NAME]
+
+
 def test_training_rows_have_f_of_the_chain():
     """The columns that chains see are those of predictions."""
     X, y = rows()
