@@ -63,6 +63,8 @@ def extend(
     rows: tuple[Any, Any, Any] | None = None,
     *,
     progress: bool = False,
+    num_threads: int | None = None,
+    report: Report | None = None,
 ) -> Posterior:
     """Continue a posterior's chains; the result equals that of one longer fit, bit for bit.
 
@@ -78,6 +80,8 @@ def extend(
         X, y and weights of the fit, needed where `origin` has no data.
     progress
         Show a progress bar.
+    num_threads, report
+        As of `run`.
 
     Returns
     -------
@@ -128,7 +132,8 @@ def extend(
             raise DataError("the chains can't continue: the file's states are of other draws")
         return chains
 
-    return _run(replace(problem, training=training), resume, drawn, progress=progress)
+    again = replace(problem, training=training)
+    return _run(again, resume, drawn, progress=progress, num_threads=num_threads, report=report)
 
 
 def _run(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from app.store import datasets, draws, models, predictions
+from app.store import datasets, draws, predictions
 from app.store.column_codec import checksum
 from app.store.engine import session_scope
 from app.store.errors import StoreError
@@ -68,8 +68,7 @@ def _ahead(context: Context, model_id: str, stored: BatchPrediction) -> _Ahead:
     request: Json = stored.request
     asked = request[predictions.FORECAST]
     with session_scope(context.engine, read_only=True) as session:
-        header = models.header(session, model_id)
-        blocks = [block for (block,) in draws.read(session, model_id)]
+        header, blocks = draws.read_forecaster(session, model_id)
     if header is None:
         raise StoreError(f"Model {model_id} has no draws.")
     if checksum(header) != request["checksum"]:

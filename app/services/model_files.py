@@ -48,17 +48,19 @@ def file_of(engine: Engine, owner: str, model: str) -> tuple[str, bytes]:
     with session_scope(engine, read_only=True) as session:
         stored = find(session, owner, model, forecasters=True)
         check_succeeded(stored)
-        header = store.header(session, stored.id)
         chains = store.chains(session, [stored.id])[stored.id]
         try:
+            if stored.settings.get("time"):
+                header, models_ = draws.read_forecaster(session, stored.id)
+                assert header is not None, "a model that has succeeded has its header"
+                return stored.id, with_models(header, models_)
+            header = store.header(session, stored.id)
             blocks = draws.read(session, stored.id)
         except CorruptBlockError as error:
             raise DamagedError(str(error)) from error
         except ModelGoneError as error:
             raise NotFoundError(str(error)) from None
     assert header is not None, "a model that has succeeded has its header"
-    if stored.settings.get("time"):
-        return stored.id, with_models(header, [block for (block,) in blocks])
     return stored.id, write_model(header, _of_every_chain(chains, blocks), _statistics(chains))
 
 

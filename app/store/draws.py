@@ -76,6 +76,19 @@ def read(session: Session, model_id: str, num_draws: int | None = None) -> list[
     return list(chains.values())
 
 
+def read_forecaster(session: Session, model_id: str) -> tuple[bytes | None, list[bytes]]:
+    """Return the header of a forecaster and the models of its members that it goes with; raises as `read`.
+
+    An extension changes all at once, so a header that is the same after the models is theirs.
+    """
+    of_model = select(Model.header).where(Model.id == model_id)
+    while True:
+        header = session.scalar(of_model)
+        blocks = [block for (block,) in read(session, model_id)]
+        if session.scalar(of_model) == header:
+            return header, blocks
+
+
 def last_block(session: Session, model_id: str, chain: int) -> StoredBlock | None:
     """Return the chain's last block, which may still grow, or None; raises as `read`."""
     query = select(DrawBlock).where(DrawBlock.model_id == model_id, DrawBlock.chain == chain)

@@ -24,7 +24,7 @@ from sampler.forecasts.paths import MOST_COMMON, Fitted
 from sampler.forecasts.wide import read_asked
 from sampler.posterior.posterior import Posterior
 from sampler.preparation import prepare
-from sampler.running import run
+from sampler.running import extend, run
 from sampler.settings import Settings
 
 ZERO_INFLATED = "zero-inflated-negative-binomial"
@@ -128,27 +128,45 @@ def extend_members(
     num_threads: int | None,
 ) -> tuple[list[Fitted], Calibration]:
     """Continue the chains of members, and rehearse with as many draws; raises as `Forecaster.extend`."""
-    if calibration:  # without what was observed since: the last rehearsal ended with the fit
-        newest = calibration.origins[-1] - history.start + history.asked.horizon
-        known = [at for at, key in enumerate(history.keys) if key in fitted[0].scales]
-        history = history.of_series(np.array(known)).until(newest)
-    planned = planned_members(history, settings)
-    extended = []
-    for each in fitted:
-        rows = _rows(history, settings, planned.index(each.member)) if each.member in planned else None
-        try:
-            if rows is None:
-                raise DataError("a member has no rows")  # noqa: TRY301
-            posterior = each.posterior.extend(num_draws, *rows, progress=False)
-        except DataError as error:
-            raise DataError(
-                f"the chains of the member {each.member.name} can't continue, since steps before the end of "
-                "the fit were observed after it: fit again with more num_draws"
-            ) from error
-        extended.append(_fitted(each.member, posterior, history))
+    history = history_of_fit(history, fitted, calibration)
+    extended = [extend_member(history, settings, each, num_draws, num_threads=num_threads) for each in fitted]
     longer = {**settings, "num_draws": extended[0].posterior.num_draws}
     fit = partial(fit_members, settings=longer, num_threads=num_threads)
     return extended, rehearse(history, fit, longer["seed"], num_threads)
+
+
+def history_of_fit(history: History, fitted: Sequence[Fitted], calibration: Calibration) -> History:
+    """Return a history without what was observed since the fit: the last rehearsal ended with it."""
+    if not calibration:
+        return history
+    newest = calibration.origins[-1] - history.start + history.asked.horizon
+    known = [at for at, key in enumerate(history.keys) if key in fitted[0].scales]
+    return history.of_series(np.array(known)).until(newest)
+
+
+def extend_member(
+    history: History, settings: Mapping[str, Any], fitted: Fitted, num_draws: int, **running: Any
+) -> Fitted:
+    """Continue the chains of a member, given the history of its fit.
+
+    `running` are `num_threads` and `report` of `sampler.running.extend`. Raises SettingsError and DataError
+    as `Forecaster.extend`.
+    """
+    posterior, planned = fitted.posterior, planned_members(history, settings)
+    rows = _rows(history, settings, planned.index(fitted.member)) if fitted.member in planned else None
+    if posterior.origin is None:
+        message = "this forecaster has no states of its chains: fit again with more draws"
+        raise SettingsError(message, field=None, code="unavailable")
+    try:
+        if rows is None:
+            raise DataError("a member has no rows")  # noqa: TRY301
+        extended = extend(posterior, posterior.origin, num_draws, (*rows, None), **running)
+    except DataError as error:
+        raise DataError(
+            f"the chains of the member {fitted.member.name} can't continue, since steps before the end of "
+            "the fit were observed after it: fit again with more num_draws"
+        ) from error
+    return _fitted(fitted.member, extended, history)
 
 
 def learns(history: History, settings: Mapping[str, Any]) -> int:

@@ -8,7 +8,9 @@ from sampler.forecasts.comparing import ComparedForecasts, compare_forecasts
 from sampler.forecasts.fitting import DEFAULTS as FORECAST_DEFAULTS
 from sampler.forecasts.fitting import PASSED as FORECAST_SETTINGS
 from sampler.forecasts.fitting import (
+    extend_member,
     fit_member,
+    history_of_fit,
     learns,
     learnt,
     plan_forecaster,
@@ -26,7 +28,7 @@ from sampler.forecasts.untrusted import read_untrusted
 from sampler.forecasts.wide import read_asked
 from sampler.pairs import check as check_combination
 from sampler.storage.forecast_file import MEDIA_TYPE as FORECASTER_TYPE
-from sampler.storage.forecast_file import is_forecaster, with_models
+from sampler.storage.forecast_file import is_forecaster, read_forecaster, with_models, write_forecaster
 
 __all__ = [
     "FORECASTER_TYPE",
@@ -46,8 +48,10 @@ __all__ = [
     "ScoredSteps",
     "check_combination",
     "compare_forecasts",
+    "extend_member",
     "fit_member",
     "history_of",
+    "history_of_fit",
     "intervals_of",
     "is_forecaster",
     "learns",
@@ -56,6 +60,7 @@ __all__ = [
     "plan_forecaster",
     "planned_members",
     "read_asked",
+    "read_forecaster",
     "read_untrusted",
     "rehearse",
     "score_newer",
@@ -63,4 +68,5 @@ __all__ = [
     "stored_member",
     "with_adapted",
     "with_models",
+    "write_forecaster",
 ]

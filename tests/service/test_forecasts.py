@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from app.services.fits import creation
+from app.services.fits import restarts as extension
 from app.services.fits.requests import FitRequest
 from app.services.predictions import stored as background
 from app.services.predictions.predict_rows import Predictor
@@ -84,6 +85,18 @@ def test_a_killed_worker_costs_a_forecaster_time_only(service):
     own = fit(columns, y, **ASKED, **SHORT, target_name="sales", progress=False)
     assert stored(service, model_id) == own.to_bytes()
     assert Forecaster.from_bytes(stored(service, model_id)).members == own.members
+
+    with session_scope(service.engine) as session:
+        extension.extend(session, OWNER, model_id, 150)
+    service.eventually(lambda: any("extended_to" in each.statistics for each in service.chains(model_id)))
+    os.killpg(service.workers[-1].pid, signal.SIGKILL)
+    service.workers[-1].wait()
+    assert service.model(model_id).state == "running"
+    assert stored(service, model_id) == own.to_bytes(), "until all of it changes at once"
+    service.start_worker()
+    service.eventually(lambda: service.model(model_id).state == "succeeded")
+    own = own.extend(150)
+    assert stored(service, model_id) == own.to_bytes()
 
     prediction_id, plan = forecast_in_the_background(service, model_id, own)
 

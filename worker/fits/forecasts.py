@@ -17,7 +17,7 @@ from app.store.errors import StoreError
 from app.store.queue import units
 from app.store.queue.claims import Claim
 from app.store.queue.units import Directive, Progress, Slice
-from app.store.tables import Json, Unit
+from app.store.tables import Json, Model, Unit
 from sampler import AnyChain, DataError, PackedError, Settings
 from sampler.host.data import counted, read, read_column
 from sampler.host.forecasts import (
@@ -26,15 +26,19 @@ from sampler.host.forecasts import (
     Forecaster,
     History,
     compare_forecasts,
+    extend_member,
     fit_member,
+    history_of_fit,
     learnt,
     parts_of,
     plan_forecaster,
     planned_members,
+    read_forecaster,
     rehearse,
     settings_of_member,
     stored_member,
     with_models,
+    write_forecaster,
 )
 from sampler.host.settings import FORECAST
 from worker.context import Context
@@ -48,8 +52,9 @@ from worker.kernels import PREDICTION, load_kernels
 @dataclass(frozen=True)
 class _Loaded:
     model_id: str
-    history: History
+    history: History  # of the fit
     settings: dict[str, Any]
+    former: Forecaster | None = None  # of an extension: what answers until its end
 
 
 _last_loaded: list[_Loaded] = []  # a process often runs several members of a model in a row
@@ -59,10 +64,13 @@ def run_member(context: Context, claim: Claim, watch: Watch, spec: Spec) -> None
     """Fit the claimed member; raises as `worker.fits.chain.run_chain`."""
     with session_scope(context.engine, read_only=True) as session:
         unit = session.get_one(Unit, claim.unit_id)
-        common: list[float | None] = list((unit.statistics or {}).get("common", []))
+        statistics, checkpoint = unit.statistics or {}, units.checkpoint(session, claim) or b""
     loaded = _load(context, spec)
-    history, settings = loaded.history, loaded.settings
-    parts = parts_of(history)
+    settings, former = loaded.settings, loaded.former
+    begun = statistics.get("extended_to", 0) == (0 if former is None else settings["num_draws"])
+    common: list[float | None] = list(statistics.get("common", [])) if begun else []
+    kept = read_forecaster(checkpoint)[2] if former and begun and checkpoint else []
+    parts = parts_of(loaded.history)
     each = int(spec.settings["num_chains"]) * _iterations(spec.settings)
     total = len(parts) * each
     watch.check()
@@ -75,25 +83,23 @@ def run_member(context: Context, claim: Claim, watch: Watch, spec: Spec) -> None
 
     draws_of_chain = int(spec.settings["num_draws"])
     while len(common) < len(parts):
-        part, is_whole = parts[len(common)], not common
-        fitted, blocks, checkpoint = None, [], b""
-        members = planned_members(part, settings)
-        if claim.ordinal < len(members):
-            own = settings_of_member(settings, members[claim.ordinal])
-            load_kernels(watch, Settings.resolve(**_given(settings) | own), PREDICTION)
-            threads = context.settings.worker_chain_threads
-            fitted = fit_member(part, settings, claim.ordinal, num_threads=threads, report=report)
+        is_whole, blocks, checkpoint = not common, [], b""
+        running = {"num_threads": context.settings.worker_chain_threads, "report": report}
+        fitted = _run(watch, loaded, claim.ordinal, parts[len(common)], running, is_whole=is_whole)
         watch.check()
         common.append(None if fitted is None else fitted.common)
         done.clear()
-        if fitted is not None and is_whole:
+        statistics = {"common": common}
+        if former is not None:  # whose draws and rehearsals change at once, at the end
+            kept = [*kept, b"" if fitted is None else fitted.posterior.to_bytes()]
+            checkpoint = write_forecaster({}, {}, kept)
+            statistics |= {"extended_to": settings["num_draws"]}
+        elif fitted is not None and is_whole:
             blocks = [StoredBlock(0, 0, draws_of_chain, fitted.posterior.to_bytes())]
         elif fitted is not None:
             checkpoint = fitted.posterior.to_bytes()
-        kept = 0 if common[0] is None else draws_of_chain
-        slice_ = Slice(
-            Progress("sampling", len(common) * each, total, kept), checkpoint, {"common": common}, blocks
-        )
+        drawn = 0 if common[0] is None else draws_of_chain
+        slice_ = Slice(Progress("sampling", len(common) * each, total, drawn), checkpoint, statistics, blocks)
         with session_scope(context.engine) as session:
             if len(common) == len(parts):
                 units.finish_chain(session, claim, slice_)
@@ -104,31 +110,64 @@ def run_member(context: Context, claim: Claim, watch: Watch, spec: Spec) -> None
             raise Stopped(directive)
 
 
+def _run(
+    watch: Watch,
+    loaded: _Loaded,
+    ordinal: int,
+    part: History,
+    running: Mapping[str, Any],
+    *,
+    is_whole: bool,
+) -> Fitted | None:
+    """Fit a member to a part of the history, or continue the one that was fitted to all; None without it."""
+    settings, former, members = loaded.settings, loaded.former, planned_members(part, loaded.settings)
+    if ordinal >= len(members):
+        return None
+    own = settings_of_member(settings, members[ordinal])
+    load_kernels(watch, Settings.resolve(**_given(settings) | own), PREDICTION)
+    if former is None or not is_whole:
+        return fit_member(part, settings, ordinal, **running)
+    for each in former.fitted:
+        if each.member == members[ordinal]:
+            more = int(settings["num_draws"]) - each.posterior.num_draws
+            return extend_member(part, former.settings, each, more, **running)
+    return None
+
+
 def finish_forecaster(context: Context, claim: Claim, watch: Watch) -> None:
     """Rehearse with the members that were fitted, and end the model; raises as `run_member`."""
     with session_scope(context.engine, read_only=True) as session:
         spec = read_spec(session, claim.model_id)
         ended = models.ended_chains(session, claim.model_id)
+        told = session.get_one(Model, claim.model_id).diagnostics or {}
         blocks = iter(draws.read(session, claim.model_id))
     watch.beat()
     loaded = _load(context, spec)
     history, settings = loaded.history, loaded.settings
     fitted: list[Fitted | None] = []
     before: list[Fitted | None] = []
-    parts = parts_of(history)
+    parts, extended = parts_of(history), dict[int, bytes]()
     for ordinal, (num_draws, statistics, checkpoint) in enumerate(ended):
-        common = statistics.get("common", [])
+        common, rehearsed = statistics.get("common", []), checkpoint
+        if loaded.former is not None:
+            whole, *rest = read_forecaster(checkpoint or b"")[2]
+            extended |= {ordinal: whole} if whole else {}
+            rehearsed = rest[0] if rest else None
         if num_draws:
-            (model_bytes,) = next(blocks)
+            model_bytes = extended[ordinal] if loaded.former else next(blocks)[0]
             fitted.append(stored_member(history, settings, ordinal, model_bytes, common[0]))
-        if checkpoint:
-            before.append(stored_member(parts[1], settings, ordinal, checkpoint, common[1]))
+        if rehearsed:
+            before.append(stored_member(parts[1], settings, ordinal, rehearsed, common[1]))
     threads = context.settings.worker_chain_threads
     calibration = rehearse(history, lambda _: learnt(before), int(settings["seed"]), threads)
     forecaster = Forecaster(history, learnt(fitted), calibration, settings)
+    if loaded.former is not None:
+        now, adapted = loaded.former.history, loaded.former.adapted
+        forecaster = Forecaster(now, forecaster.fitted, calibration, settings, adapted)
     watch.check()
     summary, header = forecaster.summary(), forecaster.header_bytes()
     verdict = summary.verdict
+    told |= forecaster.described() | {"agreement": summary.text, "checksum": checksum(header)}
     compare = partial(_by_windows, context, watch, history, learnt(before) if before else [])
     while True:
         refit = decided(context, claim.model_id, verdict, compare)
@@ -137,12 +176,14 @@ def finish_forecaster(context: Context, claim: Claim, watch: Watch) -> None:
             if refit is not None and not stands(session, claim.model_id, refit):
                 continue  # the name means another model now: compare with that
             models.forget_checkpoints(session, claim.model_id)
+            for ordinal, model_bytes in extended.items():
+                block = StoredBlock(0, 0, int(settings["num_draws"]), model_bytes)
+                draws.write(session, claim.model_id, ordinal, [block])
             units.finish_model(
                 session,
                 claim,
                 verdict=verdict,
-                diagnostics=forecaster.described()
-                | {"agreement": summary.text, "checksum": checksum(header)},
+                diagnostics=told,
                 holdout=None,
                 header=header,
                 refit=refit,
@@ -166,9 +207,9 @@ def _by_windows(
         )
     try:
         with session_scope(context.engine, read_only=True) as session:
-            blocks = [block for (block,) in draws.read(session, champion_id)]
+            newest, members = draws.read_forecaster(session, champion_id)
         watch.check()
-        champion = Forecaster.from_bytes(with_models(header, blocks))
+        champion = Forecaster.from_bytes(with_models(newest or header, members))
         threads = context.settings.worker_chain_threads
         found = compare_forecasts(history, before, champion, threads)
     except (DataError, PackedError, StoreError) as error:
@@ -191,10 +232,19 @@ def _by_windows(
 
 
 def _load(context: Context, spec: Spec) -> _Loaded:
-    if _last_loaded and _last_loaded[0].model_id == spec.model_id:
-        return _last_loaded[0]
-    _last_loaded.clear()
     stored = spec.settings
+    last = _last_loaded[0] if _last_loaded else None
+    if last and (last.model_id, last.settings["num_draws"]) == (spec.model_id, stored["num_draws"]):
+        return last
+    _last_loaded.clear()
+    with session_scope(context.engine, read_only=True) as session:
+        header, members = draws.read_forecaster(session, spec.model_id)
+    if header is not None:
+        former = Forecaster.from_bytes(with_models(header, members))
+        settings = former.settings | {"num_draws": int(stored["num_draws"])}
+        history = history_of_fit(former.history, former.fitted, former.calibration)
+        _last_loaded.append(_Loaded(spec.model_id, history, settings, former))
+        return _last_loaded[0]
     asked = {name: stored[name] for name in FORECAST if name in stored}
     names = [asked["time"], *asked.get("series", ()), *stored["features"]]
     with session_scope(context.engine, read_only=True) as session:

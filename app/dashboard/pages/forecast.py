@@ -50,7 +50,7 @@ async def show(
         body = ForecastBody(known=known or None, level=level)
         return forecasts.shown(predictor, owner, model_id, row, body)
 
-    if frame["model"].state == "succeeded":
+    if frame["model"].verdict:
         found = await gate.run(work)
     listed = datasets.list_page(session, owner, PLANS, None).items if found and found.needed else []
     asked = {"known": known or "ROWS_OF_THE_PLAN"} if found and found.needed else {}

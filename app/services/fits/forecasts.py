@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from app.services.errors import ConflictError, Fault, InvalidRequestError, UnusableDataError
@@ -19,6 +20,7 @@ from sampler.host.forecasts import (
     FORECAST_SETTINGS,
     Combination,
     check_combination,
+    history_of,
     learns,
     parts_of,
     plan_forecaster,
@@ -153,6 +155,19 @@ def plan(
     units = max(len(planned_members(each, settings)) for each in parts_of(history))
     series, steps = history.y.shape
     return PlannedForecast(resolved, spec, units, columns, series, steps, history.in_words)
+
+
+def planned_again(settings: Mapping[str, Any], header: bytes) -> tuple[PlannedForecast, int]:
+    """Return the plan of a stored forecaster's fit with these settings, and its number of outcomes."""
+    history, family = history_of(header), {"family": settings["family"]}
+    own = {name: settings[name] for name in FORECAST_SETTINGS if settings.get(name) is not None} | family
+    units = max(len(planned_members(each, own)) for each in parts_of(history))
+    plain = {name: each for name, each in own.items() if name not in ("prior", "family")}
+    resolved = Settings.resolve(**FORECAST_DEFAULTS | plain)
+    series, steps = history.y.shape
+    columns = learns(history, own)
+    planned = PlannedForecast(resolved, dict(settings), units, columns, series, steps, history.in_words)
+    return planned, int(np.count_nonzero(~np.isnan(history.y)))
 
 
 def _refuse_beside(request: FitRequest) -> None:

@@ -12,7 +12,7 @@ from app.services.access import audit, quotas
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
 from app.services.fits import models, stop_rules
 from app.services.fits.costs import TooLongError, TooMuchMemoryError, check_memory, check_seconds
-from app.services.fits.forecasts import refuse_forecaster
+from app.services.fits.forecasts import planned_again
 from app.services.fits.models import ModelView
 from app.store import models as model_store
 from app.store.queue import restarts as queue
@@ -111,10 +111,9 @@ def extend(
     total = int(settings["num_draws"]) + plan.num_draws
     more = plan.num_draws if plan.stop is None else plan.stop["max_draws"] - int(settings["num_draws"])
     quotas.check_stored(session, owner, quotas.expected_bytes(settings | {"num_draws": more, "stop": None}))
-    chains = int(settings["num_chains"])
-    queue.extend(
-        session, model, plan.num_draws, with_counts(header, num_draws=total, num_chains=chains), plan.stop
-    )
+    if not settings.get("time"):  # a forecaster's header changes with its draws, at the end
+        header = with_counts(header, num_draws=total, num_chains=int(settings["num_chains"]))
+    queue.extend(session, model, plan.num_draws, header, plan.stop)
     audit.record(session, owner, "model.extended", model.id)
     return _view(session, owner, model.id)
 
@@ -147,11 +146,10 @@ def _planned(
     if model.state != SUCCEEDED:
         raise ConflictError(f"The model is {model.state}: extend it when it has succeeded.")
     settings = model.settings
-    refuse_forecaster(
-        settings,
-        "its draws and rehearsals belong together, so it isn't extended in place: a fit with more num_draws "
-        "(POST /models) has the same bits, as has extend of its file in Python",
-    )
+    forecasts = bool(settings.get("time"))
+    if forecasts and stop is not None:
+        message = "a forecaster's fits have no stop rules: give num_draws"
+        raise InvalidRequestError(errors=[Fault("stop", None, message, "not_applicable")])
     try:
         check_extends(str(settings.get("method", "bart")))
     except SettingsError as error:
@@ -165,9 +163,30 @@ def _planned(
         message = f"each chain would have {has + more} draws; the maximum is {MAX_DRAWS}"
         raise InvalidRequestError(errors=[Fault("num_draws", None, message)])
     header = model_store.header(session, model.id)
+    if forecasts and header is not None:
+        return header, _of_forecaster(model, header, more, slots)
     if header is None or not chains or queue.checkpoints(session, model.id) != chains:
         raise ConflictError("The model has no stored states of its chains: they can't be continued.")
     return header, _costed(session, owner, model, more, stop, slots)
+
+
+def _of_forecaster(model: Model, header: bytes, more: int, slots: int) -> ExtensionView:
+    """Check the extension of a forecaster, and estimate its duration: rehearsals take fits of their own."""
+    settings = model.settings | {"num_draws": int(model.settings["num_draws"]) + more}
+    if model.dataset_id is None:
+        raise ConflictError("The model was imported: extend its file in Python (load, then extend).")
+    planned, rows = planned_again(settings, header)
+    cost = planned.cost(rows, slots)
+    check_memory(settings, rows, planned.columns)
+    check_seconds(cost.seconds)
+    return ExtensionView(
+        model_id=model.id,
+        num_draws=more,
+        expected_draws=more,
+        seconds=cost.seconds,
+        most_seconds=cost.seconds,
+        stop=None,
+    )
 
 
 def _costed(

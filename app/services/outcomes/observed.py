@@ -98,7 +98,9 @@ def observe(
                     )
                 remember(session, view)
                 return view
-    raise ConflictError("Others report to this forecaster at the same time: report again.")
+    raise ConflictError(
+        "Others report to this forecaster at the same time, or it is being extended: report again."
+    )
 
 
 def _scored(

@@ -28,10 +28,9 @@ from app.services.predictions.rows import check_count, columns_of
 from app.services.request_bodies import RowsInBody, StrictBody
 from app.store import datasets as dataset_store
 from app.store import draws
-from app.store import models as store
+from app.store.column_codec import checksum
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, DatasetGoneError, ModelGoneError
-from app.store.tables import Model
 from sampler import PackedError, warm
 from sampler.host.data import Table, read
 from sampler.host.forecasts import Forecast, Forecaster, ForecastTotals, Rehearsals, with_models
@@ -530,13 +529,11 @@ def _read(engine: Engine, model_id: str) -> StoredForecaster:
     warm(KERNELS)
     try:
         with session_scope(engine, read_only=True) as session:
-            model = session.get(Model, model_id)
-            header = store.header(session, model_id)
-            blocks = draws.read(session, model_id)
-        if model is None or header is None:
+            header, blocks = draws.read_forecaster(session, model_id)
+        if header is None:
             raise NotFoundError("The model was deleted.")
-        data = with_models(header, [block for (block,) in blocks])
-        return StoredForecaster(Forecaster.from_bytes(data), (model.diagnostics or {}).get("checksum", ""))
+        data = with_models(header, blocks)
+        return StoredForecaster(Forecaster.from_bytes(data), checksum(header))
     except (CorruptBlockError, PackedError) as error:
         raise DamagedError(f"Model {model_id}: {error}.") from error
     except ModelGoneError as error:

@@ -65,7 +65,7 @@ def draw_on(session: Session, model: Model, num_draws: int, header: bytes) -> No
     chains = update(Unit).where(Unit.model_id == model.id, Unit.kind == CHAIN)
     _queue(session, chains, stalled_attempts=0, iterations=iterations)
     model.settings, model.header = settings, header
-    if model.calibration is not None:  # that of the draws so far
+    if model.calibration is not None and not settings.get("time"):  # that of the draws so far
         model.calibration = None
         watches.begin_era(session, model.id)
 

@@ -24,7 +24,7 @@ from tests.support.command_line import bartserve
 from tests.support.databases import only
 from tests.support.forecasts import SHORT, rows_of, shops
 from tests.support.html_page import ACCEPT, page_of
-from tests.support.models.fitted_models import run_units
+from tests.support.models.fitted_models import CONTEXTS, run_one, run_units
 from tests.support.routes import address, body_for, every_route
 
 ASKED = {"time": "month", "series": "shop", "horizon": 4, "known": ["promo"]}
@@ -182,6 +182,52 @@ def _check_all(client, settings, database, sales, dataset_id, tmp_path) -> None:
     assert again.json()["settings"]["known"] == ["promo"]
     assert client.delete(path).status_code == 204
     assert client.get(path).status_code == 404
+
+
+@only("sqlite")
+def test_a_forecaster_is_extended(client, settings, sales, dataset_id, tmp_path):
+    """It answers by its draws until all have changed at once, and ends with the bits of a longer fit."""
+    path = ask(client, dataset_id, name="sales").headers["location"]
+    run_units(settings)
+    plan = planned(client, path)
+    newer = [row | {"region": "north", "sales": 20.0} for row in plan if row["month"] == plan[0]["month"]]
+    assert client.post(f"{path}/outcomes", json={"rows": newer}).status_code == 201
+    observed = client.get(f"{path}/file").content
+    plan = planned(client, path)
+    before = client.post(f"{path}/forecast", json={"known": plan}).json()
+    refused = client.post(f"{path}/extend", json={"stop": {"verdict": "converged"}})
+    assert (refused.status_code, refused.json()["errors"][0]["column"]) == (422, "stop")
+    assert client.post(f"{path}/extend/estimate", json={"num_draws": 15}).json()["seconds"] > 0
+    page = client.get(f"/ui{path}", headers=ACCEPT)
+    assert "More draws per chain" in page_of(page).words
+    extended = client.post(f"{path}/extend", json={"num_draws": 15})
+    assert extended.status_code == 202, extended.text
+    assert [run_one(CONTEXTS[settings]) for _ in range(4)] == [True] * 4
+    assert client.get(path).json()["state"] == "running"
+    assert client.post(f"{path}/forecast", json={"known": plan}).json() == before
+    assert client.get(f"/ui{path}/forecast", headers=ACCEPT).status_code == 200
+    run_units(settings)
+    model = client.get(path).json()
+    assert model["diagnostics"]["weeks_once"], "as reported outcomes left it"
+    assert (model["state"], model["settings"]["num_draws"]) == ("succeeded", 40), model["error"]
+    own = Forecaster.from_bytes(observed).extend(15)
+    assert client.get(f"{path}/file").content == own.to_bytes()
+    after = client.post(f"{path}/forecast", json={"known": plan}).json()
+    assert after["median"] == _plain(own.forecast({n: [r[n] for r in plan] for n in plan[0]}).median)
+    assert after["median"] != before["median"]
+    longer = fit(
+        {n: sales[n] for n in sales if n != "sales"}, sales["sales"], **ASKED, **SHORT | {"num_draws": 40}
+    )
+    assert own.calibration.steps.quantiles.tolist() == longer.calibration.steps.quantiles.tolist()
+
+    with Client(str(client.base_url)) as bart:
+        bart.extend("sales", 5)
+    sent = {"content-type": "application/vnd.bartserve.model"}
+    imported = client.post("/models", content=observed, headers=sent).headers["location"]
+    refused = client.post(f"{imported}/extend", json={"num_draws": 15})
+    assert (refused.status_code, "in Python" in refused.json()["detail"]) == (409, True)
+    run_units(settings)
+    assert client.get(path).json()["settings"]["num_draws"] == 45
 
 
 def _check_client(client, tmp_path, plan, expected) -> None:
