@@ -15,7 +15,7 @@ from app.store.queue.units import Directive, Progress
 from app.store.tables import BatchPrediction, Json
 from sampler import SamplerError
 from sampler.host.data import read
-from sampler.host.forecasts import Forecaster, ReadPlan, with_models
+from sampler.host.forecasts import Forecaster, ReadPlan, totals_in_parts, with_models
 from worker.context import Context
 from worker.errors import Stopped
 from worker.heartbeat import Watch
@@ -39,6 +39,9 @@ def run_forecast(context: Context, claim: Claim, watch: Watch, stored: BatchPred
     """Forecast the claimed unit's series; raises as `worker.fits.chain.run_chain`."""
     ahead, request = _ahead(context, claim.model_id, stored), stored.request
     asked, rows = request[predictions.FORECAST], request[predictions.UNITS][0]
+    if request.get(predictions.SUMS):
+        _sum(context, claim, watch, stored, ahead)
+        return
     each = rows // ahead.forecaster.horizon
     some = ahead.series[claim.ordinal * each : (claim.ordinal + 1) * each]
     directive = watch.beat(Progress("predicting", 0, len(some) * ahead.forecaster.horizon))
@@ -54,6 +57,27 @@ def run_forecast(context: Context, claim: Claim, watch: Watch, stored: BatchPred
     )
     columns, types = answer.columns().items(), ahead.types
     table = pa.table({name: pa.array(each, types.get(name), from_pandas=True) for name, each in columns})
+    for number, path in enumerate(answer.some_paths(asked.get("paths", 0)), 1):
+        table = table.append_column(f"path_{number}", pa.array(path.reshape(-1)))
+    data = predictions.encode(table)
+    watch.check()
+    with session_scope(context.engine) as session:
+        units.finish_part(session, claim, table.num_rows, {})
+        predictions.write_block(session, stored.id, claim.ordinal, table.num_rows, data)
+
+
+def _sum(context: Context, claim: Claim, watch: Watch, stored: BatchPrediction, ahead: _Ahead) -> None:
+    """Sum over steps and sets of series, in parts; nothing is stored before the end."""
+    request, asked = stored.request, stored.request[predictions.FORECAST]
+
+    def report() -> None:
+        directive = watch.beat(Progress("predicting", 0, stored.num_rows))
+        if directive is not Directive.CONTINUE:
+            raise Stopped(directive)
+
+    options = (request["levels"][0], request["interval"], asked["series"], asked["at"], report)
+    totals = totals_in_parts(ahead.forecaster, request[predictions.SUMS], ahead.plan, *options)
+    table = pa.concat_tables([pa.table(each.lines()) for each in totals], promote_options="default")
     data = predictions.encode(table)
     watch.check()
     with session_scope(context.engine) as session:

@@ -88,9 +88,9 @@ def forecast(
             else:
                 answers = [client.forecast(model, known, totals=totals, **asked)]
         except ProblemError as problem:
-            if problem.status != HTTPStatus.REQUEST_ENTITY_TOO_LARGE or of_set is not None or totals:
+            if problem.status != HTTPStatus.REQUEST_ENTITY_TOO_LARGE or of_set is not None:
                 raise
-            document, told, columns = _in_background(client, model, known, asked, errors)
+            document, told, columns = _in_background(client, model, known, asked | {"totals": totals}, errors)
         else:
             document, told, columns = _together(answers)
     if as_json:

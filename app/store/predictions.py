@@ -33,6 +33,7 @@ cancel, delete = PREDICTIONS.cancel, PREDICTIONS.delete
 AS_TEXT = "as_text"  # in a prediction's request: columns of the dataset of which the text of its file is read
 AGGREGATE = "aggregate"  # in a prediction's request: figures of sets of rows, in place of predictions of each
 FORECAST = "forecast"  # in a prediction's request: later steps of series, in place of predictions of rows
+SUMS = "sums"  # in a request of a forecast: steps and sets of totals, in place of single steps
 COLUMNS = "columns"  # of the dataset that these figures take
 UNITS = "units"  # in a prediction's request: rows of each, and how many are of one block
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")

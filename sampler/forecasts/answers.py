@@ -113,6 +113,11 @@ class Forecast(Answer):
             "flags": [", ".join(each) for each in self.flags for _ in range(horizon)],
         }
 
+    def some_paths(self, number: int) -> Floats:
+        """Return so many paths, of all members alike: they are in the order of these."""
+        number = min(number, len(self.paths))
+        return np.asarray(self.paths[np.linspace(0, len(self.paths) - 1, number).round().astype(int)])
+
     def total(
         self,
         steps: int | tuple[int, int] | None = None,
@@ -159,7 +164,7 @@ class Forecast(Answer):
                     code="unknown",
                 )
         sets: dict[tuple[Any, ...], list[int]] = {}
-        for row in range(len(self.paths[0])):
+        for row in range(len(self.behind)):
             sets.setdefault(tuple(known[name][row] for name in names), []).append(row)
         ends = [[self.behind[row] for row in rows] for rows in sets.values()]
         apart = max(max(each) - min(each) for each in ends)
@@ -287,6 +292,11 @@ class ForecastTotals(Answer):
         """Arrange it by name with a line for each set: its values, series, median, lower, upper."""
         ends = {"median": self.median, "lower": self.lower, "upper": self.upper}
         return self.sets | {"number_of_series": self.count} | ends
+
+    def lines(self) -> dict[str, Any]:
+        """Arrange it as `columns`, with the steps: a part of a table of several totals."""
+        first, last = (np.full(len(self.count), step) for step in self.steps)
+        return {"first_step": first, "last_step": last} | self.columns()
 
     def __str__(self) -> str:
         first, last = self.steps

@@ -176,7 +176,7 @@ class Forecaster:
             {name: [values[each] for each in chosen.tolist()] for name, values in history.static.items()},
             (history.last.max() - start.last).tolist(),
             self.calibration,
-            self._of_claim,
+            self.claim_of,
         )
 
     def checked(self, level: float, interval: str | None) -> tuple[float, str, str]:
@@ -255,7 +255,7 @@ class Forecaster:
         if self.adapted is not None and kind == STEPS:
             return self.adapted.at(level).text
         lead = None if kind == STEPS else self.horizon
-        return self.calibration.claim(kind, check_level(level), **self._of_claim, lead=lead)
+        return self.calibration.claim(kind, check_level(level), **self.claim_of, lead=lead)
 
     def summary(self) -> ForecastSummary:
         """Return the verdict on the chains, by paths from the origins of rehearsals."""
@@ -301,7 +301,8 @@ class Forecaster:
         return Forecaster(self.history, fitted, calibration, settings, self.adapted)
 
     @property
-    def _of_claim(self) -> dict[str, Any]:
+    def claim_of(self) -> dict[str, Any]:
+        """When rehearsals were, and of which series: what `Calibration.claim` names."""
         if not self.calibration:
             return {"first": None, "last": None, "of": ""}
         step, origins = self.history.step, self.calibration.origins

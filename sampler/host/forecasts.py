@@ -20,6 +20,7 @@ from sampler.forecasts.fitting import (
 )
 from sampler.forecasts.forecaster import Forecaster, ReadPlan
 from sampler.forecasts.history import History
+from sampler.forecasts.in_parts import totals_in_parts
 from sampler.forecasts.members import Member
 from sampler.forecasts.outcomes import ScoredSteps, score_newer
 from sampler.forecasts.paths import Fitted
@@ -66,6 +67,7 @@ __all__ = [
     "score_newer",
     "settings_of_member",
     "stored_member",
+    "totals_in_parts",
     "with_adapted",
     "with_models",
     "write_forecaster",

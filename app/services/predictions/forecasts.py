@@ -33,7 +33,14 @@ from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, DatasetGoneError, ModelGoneError
 from sampler import PackedError, warm
 from sampler.host.data import Table, read
-from sampler.host.forecasts import Forecast, Forecaster, ForecastTotals, Rehearsals, with_models
+from sampler.host.forecasts import (
+    Forecast,
+    Forecaster,
+    ForecastTotals,
+    Rehearsals,
+    totals_in_parts,
+    with_models,
+)
 
 MOST_CELLS = 20_000  # series times steps of an answer, of each of which there are a thousand paths
 # Of a cell's paths, as rows times draws times trees are counted: the work before the trees, and of a tree.
@@ -80,6 +87,8 @@ class _Series(StrictBody):
         description="The present, a time as the column has them, by which series are stale. Default: the "
         "newest time.",
     )
+    totals: Annotated[list[TotalBody], Field(max_length=MOST_TOTALS)] = Field(default_factory=list)
+    paths: Annotated[int, Field(ge=0, le=1000, description="Paths to return of each series.")] = 0
 
 
 class SeriesOfForecast(_Series):
@@ -100,8 +109,6 @@ class ForecastBody(_Series):
         description="The plan: rows with the columns known ahead, their times and series, for each step to "
         "forecast (GET /models/{model_id}/forecast/template), or the id of a dataset that has them.",
     )
-    totals: Annotated[list[TotalBody], Field(max_length=MOST_TOTALS)] = Field(default_factory=list)
-    paths: Annotated[int, Field(ge=0, le=1000, description="Paths to return of each series.")] = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,27 +203,15 @@ class ForecastAnswer:
         )
 
     def _paths(self) -> list[Any]:
-        """Return the paths that were asked for, of all members alike: they are in the order of these."""
-        whole = self.forecast.paths
-        number = min(self.num_paths, len(whole))
-        chosen = np.linspace(0, len(whole) - 1, number).round().astype(int)
-        return cast("list[Any]", whole[chosen].tolist())
+        return cast("list[Any]", self.forecast.some_paths(self.num_paths).tolist())
 
     def table(self) -> pa.Table:
         """Return the totals that were asked for as one table, or else the steps."""
-        if not self.totals:
-            columns = self.forecast.columns().items()
-            return pa.table({name: pa.array(values, from_pandas=True) for name, values in columns})
-        parts = [
-            pa.table(
-                dict(
-                    zip(("first_step", "last_step"), np.tile(each.steps, (len(each.count), 1)).T, strict=True)
-                )
-                | each.columns()
-            )
-            for each in self.totals
-        ]
-        return pa.concat_tables(parts, promote_options="default")
+        if self.totals:
+            parts = [pa.table(each.lines()) for each in self.totals]
+            return pa.concat_tables(parts, promote_options="default")
+        columns = self.forecast.columns().items()
+        return pa.table({name: pa.array(values, from_pandas=True) for name, values in columns})
 
     @property
     def claim(self) -> str:
@@ -313,6 +308,7 @@ class PlannedSeries:
     horizon: int
     num_rows: int
     work: int
+    sums: list[Any]  # steps and sets of totals: by one unit, since paths of all series make them
 
 
 def planned_series(predictor: Predictor, owner: str, model: str, body: SeriesOfForecast) -> PlannedSeries:
@@ -335,6 +331,17 @@ def planned_series(predictor: Predictor, owner: str, model: str, body: SeriesOfF
     with translating():
         level, interval, claim = forecaster.checked(body.level, body.interval)
         chosen, _, warnings = forecaster.choose(body.series, body.at)
+        asked = [
+            (_steps(each.steps), [each.by] if isinstance(each.by, str) else each.by or [])
+            for each in body.totals
+        ]
+        totals = [
+            *totals_in_parts(forecaster, asked, None, level, interval, body.series, body.at, is_check=True)
+        ]
+    if totals and body.paths:
+        message = "a table has totals or steps: ask for whole paths apart"
+        raise InvalidRequestError(errors=[Fault("paths", None, message, "contradiction")])
+    claim = " ".join(dict.fromkeys(each.claim for each in totals)) or claim
     return PlannedSeries(
         *(model_id, stored.checksum, level, interval, claim),
         draws=forecaster.fitted[0].posterior.num_draws,
@@ -342,8 +349,9 @@ def planned_series(predictor: Predictor, owner: str, model: str, body: SeriesOfF
         target=history.target,
         warnings=warnings,
         horizon=forecaster.horizon,
-        num_rows=len(chosen) * forecaster.horizon,
+        num_rows=sum(len(each.count) for each in totals) or len(chosen) * forecaster.horizon,
         work=work_of_step(forecaster),
+        sums=asked,
     )
 
 

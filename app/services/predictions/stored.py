@@ -81,7 +81,8 @@ class BatchBody(StrictBody):
     forecast: SeriesOfForecast | None = Field(
         default=None,
         description="The next steps of series, by a model fitted with time and horizon, however many; no "
-        "other field goes with it. The result has a line for each series and step.",
+        "other field goes with it. The result has a line for each series and step, with whole paths as "
+        "columns if asked for, or for each set of the totals.",
     )
 
 
@@ -292,9 +293,10 @@ def _plan_of_series(predictor: Predictor, owner: str, model: str, request: Serie
         "claim": found.claim,
         "checksum": found.checksum,
         store.FORECAST: request.model_dump(),
+        store.SUMS: found.sums,
     }
     units = max(int(UNIT_WORK / found.work), -(-found.num_rows // MAX_UNITS)) // found.horizon
-    rows = max(units, 1) * found.horizon
+    rows = found.num_rows if found.sums else max(units, 1) * found.horizon
     return BatchPlan(found.model_id, request.known, resolved, int(found.work), found.num_rows, rows)
 
 
@@ -361,6 +363,7 @@ def _names(request: Mapping[str, Any]) -> set[str]:
 def _figures(request: Mapping[str, Any]) -> int:
     """Return the approximate number of stored figures per row."""
     bounds = 2 * len(request["levels"]) + len(request["quantiles"])
+    bounds += int((request.get(store.FORECAST) or {}).get("paths", 0))
     figures = 2 + bounds + (1 + bounds if request["mcse"] else 0) + (1 if request["rhat"] else 0)
     classes = len(request["classes"] or ())
     return figures * (classes if classes > 2 else 1)

@@ -18,6 +18,7 @@ from app.services.outcomes import schedules
 from app.services.predictions import forecasts
 from bartserve.scoring import Scorer
 from sampler import Forecaster, SettingsError, fit
+from sampler.forecasts import in_parts
 from tests.contract.api.predictions.test_schedules import make_due
 from tests.support.api_calls import post_csv
 from tests.support.command_line import bartserve
@@ -423,12 +424,15 @@ def test_many_series_are_forecast_in_the_background(client, settings, monkeypatc
         assert reader.read_all().to_pydict() == answer["columns"]
     for form in ("parquet", "xlsx"):
         assert client.get(result, params={"format": form}).status_code == 200
+    _check_sums(client, settings, monkeypatch, path, asked)
 
     for body, field in (
         ({"forecast": {}}, "known"),
         ({"forecast": asked | {"series": ["s7"]}}, "series"),
         ({"forecast": asked, "level": 0.5}, "level"),
-        ({"forecast": asked | {"totals": []}}, "forecast.totals"),
+        ({"forecast": asked | {"totals": [{"by": "city"}]}}, "by"),
+        ({"forecast": asked | {"totals": [{"steps": [9]}]}}, "steps"),
+        ({"forecast": asked | {"totals": [{}], "paths": 3}}, "paths"),
         (
             {"forecast": asked | {"known": post_csv(client, "month,promo\n2024-01-01,1\n").json()["id"]}},
             "shop",
@@ -448,6 +452,21 @@ def test_many_series_are_forecast_in_the_background(client, settings, monkeypatc
     assert command.result().returncode == 0, command.result().stderr
     assert "in the background" in command.result().stderr
     assert len((tmp_path / "f.csv").read_text().splitlines()) == 10
+    with ThreadPoolExecutor(1) as pool:
+        command = pool.submit(
+            bartserve,
+            *words_of,
+            "--total",
+            "1-2",
+            "--by",
+            "shop",
+            cwd=tmp_path,
+            BARTSERVE_URL=str(client.base_url),
+        )
+        while not command.done():
+            run_units(settings)
+    assert command.result().returncode == 0, command.result().stderr
+    assert (tmp_path / "f.csv").read_text().startswith("first_step,last_step,shop,number_of_series,median")
 
     alone = fit({"month": table["month"][:40]}, y[:40], time="month", horizon=3, difference="last", **SHORT)
     other = client.post("/models", content=alone.to_bytes(), headers=sent).headers["location"]
@@ -464,6 +483,30 @@ def test_many_series_are_forecast_in_the_background(client, settings, monkeypatc
     run_units(settings)
     ended = client.get(f"/predictions/{late}").json()
     assert (ended["state"], "ask again" in ended["error"]["detail"]) == ("failed", True)
+
+
+def _check_sums(client, settings, monkeypatch, path, asked) -> None:
+    """Totals are one table, sampled in parts with the bits of one answer, and paths are columns."""
+    usual = forecasts.CELL_WORK
+    totals = asked | {"totals": [{"steps": [1, 2], "by": "shop"}, {"steps": [3]}]}
+    monkeypatch.setattr(in_parts, "PART", 3)
+    monkeypatch.setattr(forecasts, "CELL_WORK", 1)
+    whole = client.post(f"{path}/forecast", json=totals, headers={"Accept": "text/csv"})
+    paths = client.post(f"{path}/forecast", json=asked | {"paths": 4}).json()["paths"]
+    monkeypatch.setattr(forecasts, "CELL_WORK", usual)
+    started = client.post(f"{path}/predictions", json={"forecast": totals}).json()
+    assert started["progress"]["rows"] == 3
+    assert run_units(settings) == 1
+    result = f"/predictions/{started['id']}/result"
+    text = client.get(result, headers={"Accept": "text/csv"}).text
+    assert text.replace(',"interval"', "").replace(',"calibrated"', "") == whole.text
+    assert client.get(result).json()["claim"] == whole.headers["bartserve-claims"]
+    for form in ("arrow", "parquet", "xlsx"):
+        assert client.get(result, params={"format": form}).status_code == 200, form
+    started = client.post(f"{path}/predictions", json={"forecast": asked | {"paths": 4}}).json()
+    run_units(settings)
+    columns = client.get(f"/predictions/{started['id']}/result").json()["columns"]
+    assert columns["path_2"] == [step for series in paths[1] for step in series]
 
 
 @only("sqlite")
