@@ -556,9 +556,12 @@ def test_the_form_asks_for_a_forecast(client, dataset_id):
     """A column of times, series, horizon and known columns are asked for, and faults are said beside them."""
     asked = page_of(client.get(f"/ui/models/new?dataset={dataset_id}&target=sales", headers=ACCEPT))
     assert "Forecast the next steps, by month" in asked.words
-    clicked = asked.hidden | {"target": "sales", "time": "month"}
+    ahead = [each["value"] for each in asked.controls if each["name"] == "known"]
+    assert ahead == ["shop", "promo", "region"]
+    clicked = asked.hidden | {"target": "sales", "time": "month", "known": "promo"}
     step = page_of(client.post("/ui/models/settings", data=clicked, headers=ACCEPT))
     assert {"time", "series", "horizon", "known"} <= {each["name"] for each in step.controls}
+    assert step.text.count('<option value="promo" selected>') == 1
     assert '<option value="shop" selected>' in step.text  # of the columns that tell rows of a month apart
     ticked = {"all": "1", "features": ["month", "shop"]}
     bare = asked.hidden | clicked | ticked | {"series": "shop", "horizon": "4"}
