@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from app.store import datasets, draws, predictions
@@ -14,7 +15,7 @@ from app.store.queue.claims import Claim
 from app.store.queue.units import Directive, Progress
 from app.store.tables import BatchPrediction, Json
 from sampler import SamplerError
-from sampler.host.data import read
+from sampler.host.data import read, rows_by_group
 from sampler.host.forecasts import Forecaster, ReadPlan, totals_in_parts, with_models
 from worker.context import Context
 from worker.errors import Stopped
@@ -99,11 +100,17 @@ def _ahead(context: Context, model_id: str, stored: BatchPrediction) -> _Ahead:
         raise SamplerError("Outcomes were reported after this forecast was asked for: ask again.")
     forecaster = Forecaster.from_bytes(with_models(header, blocks))
     history, plan = forecaster.history, None
-    names = [history.asked.time, *history.asked.series, *history.asked.known]
+    group: dict[str, str] = request.get(predictions.GROUP, {})
+    names = [history.asked.time, *history.asked.series, *history.asked.known, *group]
     if stored.dataset_id is not None:
         with session_scope(context.engine, read_only=True) as session:
             table = datasets.read(session, stored.dataset_id, names)
-        plan = forecaster.read_plan(read(table), asked["series"], asked["at"])
+        rows = read(table)
+        if group:
+            found = rows_by_group(rows, [*group])
+            own = [at for key, at in found.items() if [*group.values()] in ([key], [*key])]
+            rows = rows.part(own[0] if own else np.zeros(0, np.int64))
+        plan = forecaster.read_plan(rows, asked["series"], asked["at"])
     elif asked["known"] is not None:
         raise SamplerError("The dataset of the plan was deleted.")
     chosen, _, _ = forecaster.choose(asked["series"], asked["at"])

@@ -159,6 +159,7 @@ BODIES: dict[str, Any] = {
     "create_model_set": {"dataset_id": PARAMETERS["dataset_id"], "target": "mpg", "by": "origin", "seed": 1},
     "predict_by_group": {"rows": [CAR], "level": [0.5, 0.9], "unknown": "flag"},
     "forecast_by_group": {"groups": ["Leeds"], "level": 0.9, "totals": [{"steps": [1, 6]}]},
+    "create_predictions_of_set": {"forecast": {"known": PARAMETERS["dataset_id"], "level": 0.9}},
     "amend_dataset": {"columns": {"weight": {"missing": ["-999"]}, "origin": {"kind": "category"}}},
     "refit_model": {"dataset_id": PARAMETERS["dataset_id"], "promote": "auto"},
     "set_schedule": {"every": "7d", "on_alarm": True, "promote": "auto"},

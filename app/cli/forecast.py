@@ -88,9 +88,11 @@ def forecast(
             else:
                 answers = [client.forecast(model, known, totals=totals, **asked)]
         except ProblemError as problem:
-            if problem.status != HTTPStatus.REQUEST_ENTITY_TOO_LARGE or of_set is not None:
+            if problem.status != HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
                 raise
-            document, told, columns = _in_background(client, model, known, asked | {"totals": totals}, errors)
+            document, told, columns = _in_background(
+                client, of_set or model, known, asked | {"totals": totals}, errors
+            )
         else:
             document, told, columns = _together(answers)
     if as_json:
@@ -121,20 +123,29 @@ def _together(answers: Sequence[SeriesForecast]) -> Told:
     return {"forecasts": documents} if answers[0].group else documents[0], told, columns
 
 
-def _in_background(client: Client, model: str, known: str | None, asked: Any, errors: Any) -> Told:
-    """Forecast more series than one answer has, by workers."""
+def _in_background(client: Client, model: Any, known: str | None, asked: Any, errors: Any) -> Told:
+    """Forecast more series than one answer has, by workers: of a model, or of each of a set."""
     own = known is not None and not is_dataset_id(known)
     plan = client.upload(Path(str(known)), name="plan") if own else known
     try:
-        job = client.forecast_dataset(model, plan, **asked)
-        errors.print(f"forecast  {job.id}: in the background, as it is more than one answer has")
-        table = client.wait_prediction(job)
+        of_set = not isinstance(model, str)
+        jobs = (client.forecast_datasets if of_set else client.forecast_dataset)(model, plan, **asked)
+        found, told, columns = [], list[str](), dict[str, list[Any]]()
+        for job in jobs if isinstance(jobs, list) else [jobs]:
+            errors.print(f"forecast  {job.id}: in the background, as it is more than one answer has")
+            table, group = client.wait_prediction(job), job.document.get("group") or {}
+            facts, lines = json.loads(table.schema.metadata[b"bartserve"]), table.to_pydict()
+            of = f"{', '.join(group.values())}: " if group else ""
+            told += [f"warning   {of}{each}" for each in facts["warnings"]] + [
+                f"claim     {of}{facts['claim']}"
+            ]
+            found.append(facts | ({"group": group} if group else {}) | {"columns": lines})
+            for name, values in ({name: [each] * len(table) for name, each in group.items()} | lines).items():
+                columns.setdefault(name, []).extend(values)
     finally:
         if own and plan is not None:
             client.delete_dataset(plan)
-    facts, columns = json.loads(table.schema.metadata[b"bartserve"]), table.to_pydict()
-    told = [*(f"warning   {each}" for each in facts["warnings"]), f"claim     {facts['claim']}"]
-    return facts | {"columns": columns}, told, columns
+    return {"forecasts": found} if of_set else found[0], told, columns
 
 
 def _steps(text: str) -> list[int] | None:

@@ -182,11 +182,22 @@ class Forecasts(Datasets, Calls):
         """Start to forecast any number of series in the background; `wait_prediction` returns the table.
 
         `plan` is a dataset with what is known ahead, or its id; `options` are ``level``, ``interval``,
-        ``series`` and ``at`` of `forecast`.
+        ``series``, ``at``, ``totals`` and ``paths`` of `forecast`.
         """
         asked = without_none({**options, "known": None if plan is None else id_of(plan)})
         call = Call("POST", address("models", model, "predictions"), json={"forecast": asked})
         return PredictionJob.of(self._json(call))
+
+    def forecast_datasets(
+        self, model_set: str | ModelSet, plan: str | Dataset | None = None, **options: Any
+    ) -> list[PredictionJob]:
+        """Start to forecast any number of series of a set's groups: a job each, which has its `group`.
+
+        `plan` is a dataset of all groups, or its id; `options` are ``groups`` and `forecast_dataset`'s.
+        """
+        asked = without_none({**options, "known": None if plan is None else id_of(plan)})
+        call = Call("POST", address("model-sets", model_set, "predictions"), json={"forecast": asked})
+        return [PredictionJob.of(each) for each in self._json(call)["predictions"]]
 
     def forecast_many(
         self,

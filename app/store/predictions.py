@@ -34,6 +34,7 @@ AS_TEXT = "as_text"  # in a prediction's request: columns of the dataset of whic
 AGGREGATE = "aggregate"  # in a prediction's request: figures of sets of rows, in place of predictions of each
 FORECAST = "forecast"  # in a prediction's request: later steps of series, in place of predictions of rows
 SUMS = "sums"  # in a request of a forecast: steps and sets of totals, in place of single steps
+GROUP = "group"  # in a request of a forecast of a set's group: the values that tell its rows, by column
 COLUMNS = "columns"  # of the dataset that these figures take
 UNITS = "units"  # in a prediction's request: rows of each, and how many are of one block
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")

@@ -22,11 +22,17 @@ from app.services import health, views
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import PREDICT, READ, TRAIN
 from app.services.model_sets import forecasting, predicting, stored
-from app.services.model_sets.forecasting import SetForecastBody, SetForecastView
+from app.services.model_sets.forecasting import (
+    SeriesOfGroups,
+    SetForecastBody,
+    SetForecastView,
+    SetPredictionsView,
+)
 from app.services.model_sets.predicting import SetOptions, SetPredictBody
 from app.services.model_sets.stored import ModelSetPage, ModelSetRequest, ModelSetView, SetModelPage
 from app.services.predictions.file_rows import RowsReadAsView
 from app.services.predictions.rows import SentRows
+from app.services.request_bodies import StrictBody
 from app.services.views import State
 from app.web.dependencies import (
     Deleting,
@@ -52,6 +58,12 @@ from app.web.scopes import MAX_JSON_BYTES, needs
 router = APIRouter(prefix="/model-sets", tags=["sets"], route_class=StrictRoute)
 rows_router = APIRouter(prefix="/model-sets", tags=["sets"], route_class=RowsRoute)
 LOOK_AGAIN = "5"  # Retry-After in seconds for the state of a new set
+
+
+class SetPredictionsBody(StrictBody):
+    """A question to the models of a set, answered in the background."""
+
+    forecast: SeriesOfGroups = Field(description="The next steps of series, by the forecasters of a set.")
 
 
 class SetPredictQuery(SetOptions, RowsQuery):
@@ -223,6 +235,41 @@ async def forecast_by_group(
         return as_table(answer.table(), form, "forecast", headers)
 
     return await gate.run(work)
+
+
+@router.post(
+    "/{set_id}/predictions",
+    status_code=202,
+    response_model=SetPredictionsView,
+    responses=responses(409, 413, 415),
+)
+@needs(PREDICT)
+def create_predictions_of_set(
+    set_id: str,
+    body: SetPredictionsBody,
+    predictor: ThePredictor,
+    transactions: TheTransactions,
+    bell: TheBell,
+    owner: Owner,
+    idempotent: TheIdempotentRequest,
+    after: BackgroundTasks,
+) -> Response:
+    """Forecast any number of series of groups in the background, each by the forecaster of its group.
+
+    The plan is a dataset with the columns that tell a row's group too. Each group is a prediction of its own,
+    with a result of its own (GET /predictions/{prediction_id}/result).
+    """
+
+    def make() -> StoredResponse:
+        of, plans = forecasting.plan_all(predictor, owner, set_id, body.forecast)
+        with transactions() as session:
+            view = forecasting.accept_all(session, owner, of, plans)
+            answer = StoredResponse(202, {"Retry-After": LOOK_AGAIN}, views.to_json(view))
+            idempotent.remember(session, answer)
+        after.add_task(bell.ring, len(plans))
+        return answer
+
+    return render(once(predictor.engine, idempotent, make))
 
 
 @router.get(

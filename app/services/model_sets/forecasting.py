@@ -1,11 +1,13 @@
 """Forecasts by the forecasters of a set: each group's series by its own, with a part of the plan."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import pyarrow as pa
 from pydantic import Field
+from sqlalchemy.orm import Session
 
 from app.services.errors import (
     ConflictError,
@@ -19,23 +21,29 @@ from app.services.group_names import BETWEEN, in_words, to_text, values_of
 from app.services.model_sets import stored
 from app.services.model_sets.predicting import MOST_GROUPS
 from app.services.predictions import forecasts
-from app.services.predictions.forecasts import ForecastAnswer, ForecastBody, ForecastView
+from app.services.predictions import stored as background
+from app.services.predictions.forecasts import ForecastAnswer, ForecastBody, ForecastView, SeriesOfForecast
 from app.services.predictions.predict_rows import Predictor
+from app.services.predictions.stored import BatchPlan, BatchView
 from app.store.engine import session_scope
 from app.store.sets import model_sets as store
 from app.store.tables import ModelSet
 from sampler import DataError
 from sampler.host.data import Table, rows_by_group
 
+GroupNames = Annotated[
+    Annotated[list[Any], Field(min_length=1, max_length=MOST_GROUPS)] | None,
+    Field(
+        description="Groups to forecast: values of the column that tells it, lists of these where there are "
+        "several. Default: all whose model has succeeded."
+    ),
+]
+
 
 class SetForecastBody(ForecastBody):
     """Groups to forecast, a plan for all of them, and the figures."""
 
-    groups: Annotated[list[Any], Field(min_length=1, max_length=MOST_GROUPS)] | None = Field(
-        default=None,
-        description="Groups to forecast: values of the column that tells it, lists of these where there are "
-        "several. Default: all whose model has succeeded.",
-    )
+    groups: GroupNames = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,17 +99,50 @@ def forecast(predictor: Predictor, owner: str, set_id: str, body: SetForecastBod
     if body.known is not None:
         plans = _parts(forecasts.read_plan(predictor, owner, body.known), of.by)
     room = forecasts.AnswerRoom(
-        predictor.max_work, "name fewer in groups, or ask for one model after the other"
+        predictor.max_work,
+        "name fewer in groups, or ask in the background (POST /model-sets/{set_id}/predictions)",
     )
     answers = {}
     for group, model_id in ids.items():
         own = body.model_copy(update={"known": plans.get(group)})
-        try:
+        with _naming(group):
             answers[group] = forecasts.forecast(predictor, owner, model_id, own, room)
-        except (InvalidRequestError, UnusableDataError) as error:
-            faults = [replace(e, detail=f"{in_words(group)}: {e.detail}") for e in error.errors]
-            raise type(error)(errors=faults) from None
     return SetForecast(of.id, of.by, answers)
+
+
+class SeriesOfGroups(SeriesOfForecast):
+    """Groups to forecast in the background, and the dataset that has the plan of all."""
+
+    groups: GroupNames = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetPredictionsView:
+    """Background predictions of a set: one for each group."""
+
+    set_id: str
+    by: Annotated[list[str], Field(description="The columns that tell a group.")]
+    predictions: list[BatchView]
+
+
+def plan_all(
+    predictor: Predictor, owner: str, set_id: str, body: SeriesOfGroups
+) -> tuple[ModelSet, list[BatchPlan]]:
+    """Check a forecast of any number of series of groups, each in the background; raises as `forecast`."""
+    of, ids = _found(predictor, owner, set_id)
+    own = SeriesOfForecast.model_validate(body.model_dump(exclude={"groups"}))
+    plans = []
+    for group, model_id in _chosen(ids, body.groups).items():
+        told = dict(zip(of.by, values_of(group), strict=True))
+        with _naming(group):
+            plans.append(background.plan_of_series(predictor, owner, model_id, own, told))
+    return of, plans
+
+
+def accept_all(session: Session, owner: str, of: ModelSet, plans: Sequence[BatchPlan]) -> SetPredictionsView:
+    """Queue them all; raises as `app.services.predictions.stored.accept`."""
+    views = [background.accept(session, owner, plan) for plan in plans]
+    return SetPredictionsView(set_id=of.id, by=[*of.by], predictions=views)
 
 
 def template(predictor: Predictor, owner: str, set_id: str) -> pa.Table:
@@ -126,6 +167,16 @@ def _found(predictor: Predictor, owner: str, set_id: str) -> tuple[ModelSet, dic
     if not ids:
         raise NotFinishedError(f"No model of {of.id} has succeeded: GET /model-sets/{of.id}/models says why.")
     return of, ids
+
+
+@contextmanager
+def _naming(group: str) -> Iterator[None]:
+    """Name the group of what is refused."""
+    try:
+        yield
+    except (InvalidRequestError, UnusableDataError) as error:
+        faults = [replace(each, detail=f"{in_words(group)}: {each.detail}") for each in error.errors]
+        raise type(error)(errors=faults) from None
 
 
 def _together(by: Sequence[str], tables: Mapping[str, pa.Table]) -> pa.Table:

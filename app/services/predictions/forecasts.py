@@ -311,8 +311,10 @@ class PlannedSeries:
     sums: list[Any]  # steps and sets of totals: by one unit, since paths of all series make them
 
 
-def planned_series(predictor: Predictor, owner: str, model: str, body: SeriesOfForecast) -> PlannedSeries:
-    """Check a forecast of any number of series; its plan is read by workers. Raises as `forecast`."""
+def planned_series(
+    predictor: Predictor, owner: str, model: str, body: SeriesOfForecast, by: Sequence[str] = ()
+) -> PlannedSeries:
+    """Check a forecast of any number of series, of which workers read the plan; raises as `forecast`."""
     model_id, stored = load(predictor, owner, model)
     forecaster = stored.forecaster
     history = forecaster.history
@@ -322,7 +324,7 @@ def planned_series(predictor: Predictor, owner: str, model: str, body: SeriesOfF
         names = None if body.known is None else datasets.get(session, owner, body.known).columns
     if names is not None:
         has = {column["name"] for column in names}
-        needed = (history.asked.time, *history.asked.series, *history.asked.known)
+        needed = (*by, history.asked.time, *history.asked.series, *history.asked.known)
         if missing := [name for name in needed if name not in has]:
             faults = [
                 Fault(name, None, "the plan lacks the column, which the forecast needs") for name in missing

@@ -130,6 +130,9 @@ class BatchView:
         dict[str, Any] | None, Field(description="The figures of sets of rows that were asked for.")
     ]
     forecast: Annotated[dict[str, Any] | None, Field(description="The forecast that was asked for.")]
+    group: Annotated[
+        dict[str, str] | None, Field(description="Of a set of forecasters the group, by column.")
+    ]
     error: ErrorView | None
     created_at: datetime
     started_at: datetime | None
@@ -167,7 +170,7 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> Ba
     """
     if request.forecast is not None:
         _refuse_beside(request, {"forecast"}, "this is of predictions of rows: leave it out")
-        return _plan_of_series(predictor, owner, model, request.forecast)
+        return plan_of_series(predictor, owner, model, request.forecast)
     if request.dataset_id is None:
         raise InvalidRequestError(
             errors=[Fault("dataset_id", None, "name the dataset to predict", "missing")]
@@ -277,8 +280,15 @@ def _plan_of_sets(
     return BatchPlan(stored_model.id, request.dataset_id, resolved, 1)
 
 
-def _plan_of_series(predictor: Predictor, owner: str, model: str, request: SeriesOfForecast) -> BatchPlan:
-    found = planned_series(predictor, owner, model, request)
+def plan_of_series(
+    predictor: Predictor,
+    owner: str,
+    model: str,
+    request: SeriesOfForecast,
+    group: Mapping[str, str] | None = None,
+) -> BatchPlan:
+    """Check a forecast of any number of series, of a `group` by the rows of its plan; raises as `plan`."""
+    found = planned_series(predictor, owner, model, request, [*(group or {})])
     resolved: dict[str, Any] = {
         "levels": [found.level],
         "interval": found.interval,
@@ -294,6 +304,7 @@ def _plan_of_series(predictor: Predictor, owner: str, model: str, request: Serie
         "checksum": found.checksum,
         store.FORECAST: request.model_dump(),
         store.SUMS: found.sums,
+        **({store.GROUP: dict(group)} if group else {}),
     }
     units = max(int(UNIT_WORK / found.work), -(-found.num_rows // MAX_UNITS)) // found.horizon
     rows = found.num_rows if found.sums else max(units, 1) * found.horizon
@@ -391,6 +402,7 @@ def _with_progress(session: Session, prediction: BatchPrediction) -> BatchView:
         keep=request.get("keep", []),
         aggregate=request.get("aggregate"),
         forecast=request.get("forecast"),
+        group=request.get(store.GROUP),
         progress=RowsView(fraction=fraction, rows_done=done, rows=prediction.num_rows),
         error=if_any(ErrorView, prediction.error),
     )

@@ -44,6 +44,7 @@ OTHERWISE = {
     ("POST", "/models/{model_id}/predict"): ASK,
     ("POST", "/model-sets/{set_id}/predict"): ASK,
     ("POST", "/model-sets/{set_id}/forecast"): ASK,
+    ("POST", "/model-sets/{set_id}/predictions"): ASK,
     ("POST", "/models/{model_id}/predictions"): ASK,
     ("POST", "/models/{model_id}/invocations"): ASK,
     **{("GET", f"/v2/models/{{model_id}}{end}"): LOOK | ASK for end in OF_PROTOCOL},

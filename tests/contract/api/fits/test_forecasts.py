@@ -331,7 +331,9 @@ def test_a_name_moves_to_a_forecaster_that_is_no_worse(client, settings, databas
 
 @pytest.mark.slow
 @only("sqlite")
-def test_each_value_of_a_column_has_its_forecaster(client, settings, database, sales, dataset_id, tmp_path):
+def test_each_value_of_a_column_has_its_forecaster(
+    client, settings, database, sales, dataset_id, tmp_path, monkeypatch
+):
     """A set's forecasts are those of its models, as JSON, table, by client and command; others are led on."""
     body = {"dataset_id": dataset_id, "target": "sales", "by": "shop"} | ASKED | SMALL | {"series": None}
     body |= {"name": "shops", "difference": "last"}
@@ -388,6 +390,38 @@ def test_each_value_of_a_column_has_its_forecaster(client, settings, database, s
     assert header == "shop,first_step,last_step,number_of_series,median,lower,upper"
     assert float(line.split(",")[-1]) == answer.json()["forecasts"][1]["totals"][0]["upper"][0]
     assert "s1: Estimated in 10 rehearsals" in ran.stderr
+
+    known = post_csv(client, csv_of(columns)).json()["id"]
+    for wrong, field in (
+        ({"known": known, "groups": ["s7"]}, "groups"),
+        ({"known": post_csv(client, "month,promo\n2024-01-01,1\n").json()["id"]}, "shop"),
+        ({}, "known"),
+    ):
+        told = client.post(f"{path}/predictions", json={"forecast": wrong})
+        assert (told.status_code, told.json()["errors"][0]["column"]) == (422, field), told.text
+    body = {"forecast": {"known": known, "totals": [{"steps": [1, 3]}]}}
+    started = client.post(f"{path}/predictions", json=body, headers={"Idempotency-Key": "k"})
+    assert started.status_code == 202, started.text
+    assert (
+        client.post(f"{path}/predictions", json=body, headers={"Idempotency-Key": "k"}).json()
+        == started.json()
+    )
+    assert run_units(settings) == 2
+    for job, each in zip(started.json()["predictions"], answer.json()["forecasts"], strict=True):
+        assert job["group"] == {"shop": each["group"][0]}
+        lines = client.get(f"/predictions/{job['id']}/result").json()["columns"]
+        assert lines["upper"] == each["totals"][0]["upper"]
+    monkeypatch.setattr(forecasts, "CELL_WORK", 10**12)  # more than one answer has
+    few = client.post(f"{path}/forecast", json={"known": plan})
+    assert (few.status_code, "in the background" in few.json()["detail"]) == (413, True)
+    (tmp_path / "f.csv").unlink()
+    with ThreadPoolExecutor(1) as pool:
+        command = pool.submit(bartserve, "forecast", "shops", *asked_by, cwd=tmp_path, BARTSERVE_URL=url)
+        while not command.done():
+            run_units(settings)
+    assert command.result().returncode == 0, command.result().stderr
+    assert "s1: Estimated in 10 rehearsals" in command.result().stderr
+    assert (tmp_path / "f.csv").read_text().splitlines() == [header, _, line]
 
 
 @pytest.mark.slow
