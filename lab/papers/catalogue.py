@@ -12,6 +12,7 @@ from lab.papers import (
     dcc_densities,
     dcc_tree,
     pg_bart,
+    pg_bart_authors,
     slides,
 )
 from lab.papers.study import DOCUMENTS, Study
@@ -24,6 +25,7 @@ _ALL = (
     *cgm10_drugs.STUDIES,
     *cgm10_others.STUDIES,
     *pg_bart.STUDIES,
+    *pg_bart_authors.STUDIES,
     *dcc_tree.STUDIES,
     *dcc_densities.STUDIES,
     *slides.STUDIES,

@@ -67,8 +67,18 @@ class Claim:
         return Answer(seen.ours, word, "; ".join(each for each in reasons if each))
 
 
+@dataclass(frozen=True)
+class AuthorsCode:
+    """A copy of the code of a document's authors, which isn't kept here, and the interpreter that runs it."""
+
+    folder: Path
+    python: Path
+
+
 class Parts(Protocol):
     """Keeper of a study's parts: computes a part unless it is kept."""
+
+    code: AuthorsCode | None
 
     def __call__(self, name: str, compute: Callable[[], Any]) -> Any:
         """Return the part of that name."""
@@ -81,7 +91,8 @@ class Study:
     `count` replicates are run, of `of` in the document (0 where it says none). `run(parts, count)` returns
     figures that JSON can hold; `draw(figures, figure)` draws them on a matplotlib figure of `size` inches, in
     which `see` says what to look at. A `long` one runs only when it is asked for by name. The slow tests
-    run `small` replicates, and expect what is recorded as reproduced again; 0 leaves the study out.
+    run `small` replicates, and expect what is recorded as reproduced again; 0 leaves the study out. `code`
+    says what to fetch for one that runs the authors' own code, in a folder that is named when it runs.
     """
 
     name: str
@@ -98,6 +109,7 @@ class Study:
     size: tuple[float, float] = (6.4, 2.6)
     long: bool = False
     small: int = 0
+    code: str = ""
 
     @property
     def file(self) -> Path:
@@ -130,6 +142,7 @@ class Kept:
 
     path: Path | None = None
     commit: str = ""  # that runs
+    code: AuthorsCode | None = None
     parts: dict[str, list[Any]] = field(default_factory=dict)  # value, seconds, commit
     used: set[str] = field(default_factory=set)
 
