@@ -10,13 +10,13 @@ from sqlalchemy.exc import DBAPIError
 
 from app.services import webhooks
 from app.services.errors import NotFoundError
-from app.store import datasets, models, predictions, studies
+from app.store import datasets, draws, models, predictions, studies
 from app.store.clock import db_now
 from app.store.engine import session_scope
 from app.store.errors import LeaseLostError, StoreError
 from app.store.queue import restarts, units, workers
 from app.store.sets import model_sets
-from app.store.tables import Base, Dataset, ModelEvent, Unit, Webhook, WebhookDelivery, Worker
+from app.store.tables import Base, Dataset, Model, ModelEvent, Unit, Webhook, WebhookDelivery, Worker
 from app.store.webhooks import outbox
 from tests.support.store_factories import (
     OWNER,
@@ -42,6 +42,30 @@ def together(work, count=THREADS):
 
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(run, range(count)))
+
+
+def test_a_forecaster_is_read_with_the_models_of_its_header(database, monkeypatch):
+    """An extension that ends between the header's read and that of the members' models mixes nothing."""
+    model = create_model(database.engine, num_chains=1)
+
+    def write(of):
+        with session_scope(database.engine) as session:
+            session.execute(update(Model).where(Model.id == model.id).values(header=of))
+            draws.write(session, model.id, 0, [draws.StoredBlock(0, 0, 1, of)])
+
+    plain, ended = draws.read, []
+
+    def read(session, model_id):
+        if not ended:
+            ended.append(write(b"new"))
+        return plain(session, model_id)
+
+    write(b"old")
+    monkeypatch.setattr(draws, "read", read)
+    with session_scope(database.engine, read_only=True) as session:
+        header, (members,) = draws.read_forecaster(session, model.id)
+    assert header == members
+    assert ended
 
 
 def test_nothing_is_claimed_twice(database):
