@@ -253,7 +253,8 @@ class Forecast(Answer):
 
     def __str__(self) -> str:
         count, horizon = self.median.shape
-        return f"{self.target}: {count} series, {horizon} steps, {self.level:.0%} intervals\n{self.claim}"
+        of = f"{self.target}: {count} series, {counted(horizon, 'step')}"
+        return f"{of}, {self.level:.0%} intervals\n{self.claim}"
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -13,6 +13,7 @@ import numpy as np
 
 from sampler.array_types import Floats
 from sampler.bart.chain import OUT_OF_GRID
+from sampler.data.scalars import counted
 from sampler.data.table import RawColumn, Table
 from sampler.definitions.forecast import FORECAST, Forecasting
 from sampler.errors import DataError, DataWarning, SamplerError, SettingsError, suggestion
@@ -261,8 +262,8 @@ def _check_length(history: History) -> None:
         raise DataError.at(history.target, None, "no row has an outcome: add the rows of the past")
     if len(lengths) == 1 and lengths[0] < LEAST_ROWS:
         raise DataError(
-            f"one series of {lengths[0]} steps is too short for a forecast, which needs {LEAST_ROWS}: add "
-            "earlier rows, or rows of other series (series=)"
+            f"one series of {counted(int(lengths[0]), 'step')} is too short for a forecast, which needs "
+            f"{LEAST_ROWS}: add earlier rows, or rows of other series (series=)"
         )
     if not (members := members_of(history)):
         raise SettingsError(
@@ -275,7 +276,7 @@ def _check_length(history: History) -> None:
     most = (typical - members[0].lags) // 4
     horizon = history.asked.horizon
     if most < 1:
-        raise DataError(f"series have {typical} steps, too few for a forecast: add earlier rows")
+        raise DataError(f"series have {counted(typical, 'step')}, too few for a forecast: add earlier rows")
     if horizon > most:
         raise SettingsError(
             f"a horizon of {horizon} is more than a quarter of the {typical} steps of a typical series, so "

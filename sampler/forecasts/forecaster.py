@@ -338,7 +338,8 @@ class Forecaster:
         said = [f"{len(left_out)} series left out: {'; '.join(left_out[:NAMED])}"] if left_out else []
         if stale:
             said.append(
-                f"{stale} series end more than a horizon before the newest time: their forecasts are stale"
+                f"{stale} series end{'s' * (stale == 1)} more than a horizon before the newest time: "
+                f"{'its forecast is' if stale == 1 else 'their forecasts are'} stale"
             )
         return np.array(chosen, np.int64), flags, said
 
@@ -399,8 +400,8 @@ class Forecaster:
             return {}
         if plan is None:
             raise SettingsError(
-                f"{', '.join(names)} of the next {self.horizon} steps must be planned: give plan, rows with "
-                "their series and times (plan_template has these)",
+                f"{', '.join(names)} of the next {counted(self.horizon, 'step')} must be planned: give plan, "
+                "rows with their series and times (plan_template has these)",
                 field="plan",
                 code="unavailable",
             )

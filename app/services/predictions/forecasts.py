@@ -32,7 +32,7 @@ from app.store.column_codec import checksum
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, DatasetGoneError, ModelGoneError
 from sampler import PackedError, warm
-from sampler.host.data import Table, read
+from sampler.host.data import Table, counted, read
 from sampler.host.forecasts import (
     Forecast,
     Forecaster,
@@ -240,8 +240,8 @@ class AnswerRoom:
         most = int(min(self.cells, self.work / each)) // forecaster.horizon
         if series > most:
             raise TooLargeError(
-                f"{series} series are too many at once, of which {most} are accepted "
-                f"(BARTSERVE_MAX_PREDICT_WORK): {self.way_on}."
+                f"Too much at once: {series} series of {counted(forecaster.horizon, 'step')}, of which "
+                f"{most} are accepted (BARTSERVE_MAX_PREDICT_WORK): {self.way_on}."
             )
         self.cells, self.work = self.cells - count, self.work - count * each
 
@@ -283,8 +283,8 @@ def _check_planned(forecaster: Forecaster, model_id: str, known: Any) -> None:
     names = forecaster.history.asked.known
     if names and known is None:
         message = (
-            f"{', '.join(names)} of the next {forecaster.horizon} steps must be planned: send rows with "
-            f"their series and times, as GET /models/{model_id}/forecast/template has them"
+            f"{', '.join(names)} of the next {counted(forecaster.horizon, 'step')} must be planned: send "
+            f"rows with their series and times, as GET /models/{model_id}/forecast/template has them"
         )
         raise InvalidRequestError(errors=[Fault("known", None, message, "unavailable")])
     if known is not None and not names:
@@ -556,7 +556,9 @@ def _check_size(forecaster: Forecaster, body: ForecastBody, room: AnswerRoom) ->
     room.take(forecaster, count)
     if count * horizon * body.paths > MOST_FIGURES:
         most = MOST_FIGURES // (count * horizon)
-        raise TooLargeError(f"{body.paths} paths of {count} series are too many at once: ask for {most}.")
+        raise TooLargeError(
+            f"{counted(body.paths, 'path')} of {count} series are too many at once: ask for {most}."
+        )
 
 
 def read_plan(predictor: Predictor, owner: str, known: Any, forecaster: Forecaster | None = None) -> Table:

@@ -227,3 +227,19 @@ def test_observed_rows_are_refused(forecaster, plan):
     again.observe({name: months if name == "month" else 6 * new[name] for name in new})
     with pytest.raises(DataError, match="s7 is new, and 3 series taught the forecaster, which needs 10: fit"):
         again.forecast(rows, series=["s7"])
+
+
+def test_one_is_in_the_singular(forecaster, plan):
+    """One step and one series are named in the singular."""
+    alone = fit({"t": np.arange(40)}, np.arange(40) % 7, time="t", horizon=1, difference="last", **SHORT)
+    assert str(alone.forecast()).startswith("y: 1 series, 1 step, 90% intervals")
+    late = forecaster.forecast(plan, at="2023-05", series=["s0"])
+    assert late.warnings[0].startswith(
+        "1 series ends more than a horizon before the newest time: its forecast"
+    )
+    planned = fit(
+        {"t": np.arange(40), "k": np.arange(40) % 3}, np.arange(40) % 7, time="t", horizon=1, known=["k"],
+        difference="last", **SHORT,
+    )  # fmt: skip
+    with pytest.raises(SettingsError, match="k of the next 1 step must be planned"):
+        planned.forecast()
