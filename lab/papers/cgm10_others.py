@@ -12,6 +12,7 @@ from lab.papers.judges import Seen
 from lab.papers.study import Claim, Figures, Parts, Study
 from lab.spatial import judge, lattice
 from sampler import fit
+from sampler.posterior.core.ensemble import columns_of_codes
 from sampler.posterior.verdict import rhat_ess
 
 # where the rows of the study of distances are, and where widths are looked at
@@ -238,7 +239,59 @@ def _with_surface(figures: Figures) -> Seen:
     return Seen(ours, [(surface, features), (surface, without)])
 
 
+def _rules(seed: int) -> Figures:
+    """Return shares in first rules, by the prior, of a factor of four levels beside two numbers, and of sets.
+
+    The latter are of the factor's rules.
+    """
+    rng = np.random.default_rng([21, seed])
+    X = {"factor": [*"abcd"] * 10, "one": rng.uniform(size=40), "other": rng.uniform(size=40)}
+    shape = {"num_trees": 100, "num_chains": 4, "num_burnin": 100, "num_draws": 200, "thin": 20}
+    plain = {"noise": "constant", "transform": "none", "linear": False, "prior": {"k": 2.0, "sigma": 1.0}}
+    drawn = fit(X, X["one"], categories="sets", prior_only=True, seed=seed, progress=False, **shape, **plain)
+    first = np.concatenate([each.feature[each.tree_start[:-1]] for each in drawn.law.draws.chains()])
+    first = first[first >= 0]
+    of_sets = first[columns_of_codes(drawn.header)[first] == 0]
+    sets = np.bincount(of_sets - len(drawn.schema.coded), minlength=SETS_OF_FOUR) / len(of_sets)
+    return {"factor": len(of_sets) / len(first), "sets": [sets.min(), sets.max()]}
+
+
+def _run_rules(parts: Parts, count: int) -> Figures:
+    runs = [parts(f"rules {seed}", partial(_rules, seed)) for seed in range(1, count + 1)]
+    return {name: np.mean([run[name] for run in runs], axis=0) for name in runs[0]}
+
+
+def _any_set(figures: Figures) -> Seen:
+    low, high = figures["sets"]
+    ours = (
+        f"each of a factor's {SETS_OF_FOUR} sets has {low:.3f} to {high:.3f} of its first rules, 1/7 = .143"
+    )
+    return Seen(ours, [(SETS_OF_FOUR * high, 1 + NEAR), (1 - NEAR, SETS_OF_FOUR * low)])
+
+
+def _any_variable(figures: Figures) -> Seen:
+    share = figures["factor"]
+    ours = f"a factor of four levels has {share:.3f} of first rules beside two numbers"
+    why = 'by `categories="sets"`; less where few of its levels are left ([law](maths.md#sets-of-levels))'
+    return Seen(ours, [(3 * share, 1 + NEAR), (1 - NEAR, 3 * share)], why=why)
+
+
+SETS_OF_FOUR, NEAR = 7, 0.05  # ways to part four levels; how far shares may be from equal ones
+
 STUDIES = (
+    Study(
+        "cgm10-rules",
+        "cgm10",
+        "Section 2: rules of categories",
+        (
+            Claim("rules {x in A}: A is any set of a category's levels (2.1)", "stated", _any_set),
+            Claim("variables are uniform in rules (2.2.1)", "stated", _any_variable),
+        ),
+        "First rules of 80,000 trees by the prior, of 40 rows with a factor of four levels and two numbers.",
+        _run_rules,
+        of=0,
+        small=1,
+    ),
     Study(
         "cgm10-distance",
         "cgm10",

@@ -121,9 +121,9 @@ def test_a_new_level_is_named_and_less_sure(posterior):
 
 def test_data_choose_noise_transform_and_line_beside_sets():
     """Short fits to parts of the rows predict the others by the columns that all have."""
-    X, y = rows(number=240)
-    prepared = prepare(X, np.exp(y), **SETS, num_trees=10)
-    assert prepared.noise_choice is not None
+    X, y = rows(number=400)
+    prepared = prepare(X, np.exp(y), **SETS, num_trees=2)
+    assert {"constant", "forest"} <= prepared.noise_choice.losses.keys()
     assert prepared.parts[NAME]
 
 
