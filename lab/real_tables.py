@@ -77,9 +77,12 @@ SPIKED = {  # many of whose outcomes are 0, as those of Credit, MedExp and NMES1
 }
 
 
-def load(name, rows=None):
-    """Return a table's features and outcome, complete in the outcome, at most as many rows as asked."""
-    package, item, target, left_out, most = (TABLES | SPIKED)[name]
+def load(name, rows=None, table=None):
+    """Return a table's features and outcome, complete in the outcome, at most as many rows as asked.
+
+    `table` is where it is, if not as in the tables here.
+    """
+    package, item, target, left_out, most = table or (TABLES | SPIKED)[name]
     most = rows or most
     if package is None:
         from sklearn.datasets import load_diabetes
@@ -124,24 +127,35 @@ def scores(name, settings, seed):
     X, y = load(name)
     train, held = split(len(y), seed)
     settings = settings | noise_of(X.iloc[train], y.iloc[train], settings)
+    return scores_of((X.iloc[train], y.iloc[train]), (X.iloc[held], y.iloc[held]), settings, seed)
+
+
+def scores_of(train, held, settings, seed, f=None):
+    """Return the scores of a fit to some rows, features and outcomes, at others.
+
+    RMSE and the coverage of 90% intervals are of f there, where it is known.
+    """
     start = time.process_time()
-    posterior = fit(X.iloc[train], y.iloc[train], seed=seed, progress=False, **settings)
+    posterior = fit(*train, seed=seed, progress=False, **settings)
     seconds = time.process_time() - start
-    truth = y.iloc[held].to_numpy()
-    prediction = posterior.predict(X.iloc[held], level=[0.5, 0.9], quantiles=LEVELS)
+    X, truth = held[0], held[1].to_numpy()
+    prediction = posterior.predict(X, level=[0.5, 0.9], quantiles=LEVELS)
     losses = [np.mean((truth - values) * (q - (truth < values))) for q, values in prediction.quantiles]
     inside = [(low <= truth) & (truth <= high) for _, low, high in prediction.intervals]
     quarters = [
         inside[1][part].mean() for part in np.array_split(np.argsort(prediction.mean, kind="stable"), 4)
     ]
-    figures = posterior.score(X.iloc[held], truth)
+    figures, error, inside_f = posterior.score(X, truth), truth - prediction.mean, inside[1]
+    if f is not None:
+        of_f = posterior.predict(X, level=0.9, interval="credible")
+        error, inside_f = f - of_f.mean, (of_f.lower <= f) & (f <= of_f.upper)
     return {
         "pinball": float(np.mean(losses)),
         "crps": figures["crps"],
         "log_score": figures["log_score"],
-        "rmse": float(np.sqrt(np.mean((truth - prediction.mean) ** 2))),
+        "rmse": float(np.sqrt(np.mean(error**2))),
         "cover50": float(inside[0].mean()),
-        "cover90": float(inside[1].mean()),
+        "cover90": float(inside_f.mean()),
         "quarters": float(np.mean(np.abs(np.array(quarters) - 0.9))),
         "converged": float(posterior.summary().verdict == "converged"),
         "usable": float(posterior.summary().verdict != "not_converged"),

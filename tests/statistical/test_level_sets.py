@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from lab import categories
 from sampler.data.level_sets import ways_to_part
 from sampler.preparation import prepare
 from tests.reference.enumerator import LEAF, Choice, Toy, normalised
@@ -152,3 +153,24 @@ def test_drawn_sets_part_any_levels_as_often_as_uniform_ones():
     sides = np.concatenate([ways_to_part(levels)[:, :9] for levels in range(9, 60)])
     apart = (sides[:, :, None] != sides[:, None, :]).mean(axis=0)[np.triu_indices(9, 1)]
     assert np.abs(apart - 0.5).max() < 4 * 0.5 / len(sides) ** 0.5 + 1 / 127
+
+
+@pytest.mark.long
+def test_sets_learn_categories_of_many_levels_better_long():
+    """With few levels and effects of single ones too they are no worse (docs/lab/categories.md)."""
+    found = categories.compare(categories.SIMULATED[5:], 2, categories.SHORT)
+    of_sets = {
+        table: np.log(each["sets"]["rmse"] / each["indicators"]["rmse"]) for table, each in found.items()
+    }
+    assert np.mean([*of_sets.values()]) < np.log(0.97)
+    assert max(of_sets.values()) < np.log(1.05)
+    assert of_sets["slopes 40"] < np.log(0.95)
+
+
+@pytest.mark.long
+def test_sets_predict_real_tables_no_worse_long():
+    """On tables of 3 to 48 levels, whose categories say much or little."""
+    found = categories.compare([*categories.TABLES], 1, categories.SHORT)
+    ratios = [np.log(each["sets"]["pinball"] / each["indicators"]["pinball"]) for each in found.values()]
+    assert np.mean(ratios) < np.log(1.02)
+    assert max(ratios) < np.log(1.15)
