@@ -169,8 +169,8 @@ def test_sets_learn_categories_of_many_levels_better_long():
 
 @pytest.mark.long
 def test_sets_predict_real_tables_no_worse_long():
-    """On tables of 3 to 48 levels, whose categories say much or little."""
-    found = categories.compare([*categories.TABLES], 1, categories.SHORT)
+    """But where one category of many levels says nearly all (docs/lab/categories.md)."""
+    found = categories.compare([*categories.TABLES], 2, categories.SHORT)
     ratios = [np.log(each["sets"]["pinball"] / each["indicators"]["pinball"]) for each in found.values()]
     assert np.mean(ratios) < np.log(1.02)
-    assert max(ratios) < np.log(1.15)
+    assert max(ratios) < np.log(1.2)
