@@ -1,6 +1,7 @@
 """Laws of outcomes that held-out rows recalibrate: what a fit says of it, and every face answers."""
 
 import io
+import json
 import pickle
 from copy import copy
 
@@ -13,12 +14,14 @@ from app.services.model_sets import making
 from bartserve.scoring import Scorer
 from sampler import Posterior, fit_many
 from sampler import fit as fit_here
+from sampler.host.storage import RECALIBRATION, with_part
 from tests.support.api_calls import post_csv
 from tests.support.databases import only
 from tests.support.html_page import page_of
 from tests.support.models import kinds
 from tests.support.models.fitted_models import SMALL, fitted, run_units
 from tests.support.pickling_executor import PicklingExecutor
+from tests.support.routes import every_route
 
 MEDIA_TYPE = "application/vnd.bartserve.model"
 NEW = {"rows": [{"size": 0.2, "kind": 0.3}, {"size": 0.9, "kind": 0.1}], "level": [0.5, 0.9]}
@@ -140,6 +143,100 @@ def test_every_face_answers_the_same(client, tmp_path, kind, face):
     for name in FIGURES:
         np.testing.assert_array_equal(np.asarray(answer[name]), expected[name])
         assert np.all(expected[name] != plain[name])
+
+
+# Routes that ask a model about rows: whether their answers are of outcomes, and so of the recalibrated law.
+ROUTES = {
+    "predict": True, "predictions": True, "distribution": True, "aggregate": True, "invocations": True,
+    "infer": True, "outcomes": True, "contrast": False, "effects": False, "shap": False, "survival": False,
+    "partial-dependence": False, "accumulated-effects": False, "joint": False, "forecast": False,
+}  # fmt: skip
+OF_MODELS = {
+    *("cancel", "extend", "extend/estimate", "promote", "refit", "retry", "rollback", "studies"),
+    *("outcomes/policy", "outcomes/recalibrate", "outcomes/refit"),
+}
+
+
+def bodies(rows, y):
+    """Return what is sent to a route, where it isn't rows alone."""
+    tensors = [
+        {
+            "name": name,
+            "datatype": "BYTES" if name == "kind" else "FP64",
+            "shape": [len(cells)],
+            "data": cells,
+        }
+        for name, cells in rows.items()
+    ]
+    cells = [dict(zip(rows, each, strict=True)) for each in zip(*rows.values(), strict=True)]
+    return {
+        "distribution": {"columns": rows, "outcomes": y, "quantiles": [0.1]},
+        "aggregate": {"columns": rows, "level": 0.8},
+        "contrast": {"columns": rows, "first": {"last": 0.2}, "second": {"last": 0.8}},
+        "partial-dependence": {"features": ["last"]},
+        "accumulated-effects": {"feature": "last"},
+        "invocations": {"dataframe_records": cells},
+        "infer": {"inputs": tensors},
+        "outcomes": {"rows": [each | {"y": value} for each, value in zip(cells, y, strict=True)]},
+    }
+
+
+@only("sqlite")
+@pytest.mark.slow
+def test_every_route_answers_by_the_recalibrated_law(client, settings):
+    """Routes of outcomes answer what the library does by it, routes of f what they did without it."""
+    asked = {
+        path.rpartition("}/")[2]: path
+        for method, path in every_route()
+        if method == "POST" and "/models/{model_id}/" in path and "{version}" not in path
+        if not path.startswith("/ui")
+    }
+    assert asked.keys() - OF_MODELS == ROUTES.keys()
+    name = "gaussian+yeo-johnson+forest+recalibrated"
+    posterior, kind = kinds.fitted(name), kinds.Kind(name)
+    header = with_part(posterior.header.to_bytes(), RECALIBRATION, None)
+    plain = Posterior.from_blocks(header, posterior.law.draws.blocks)
+    assert plain.law.recalibration is None
+    own = [slice(0, 1), slice(2, 4)]  # whose cells are all known
+    rows = {each: np.concatenate([cells[part] for part in own]).tolist() for each, cells in kind.new.items()}
+    y, told = [1.5, 2.0, 2.5], {}
+    dataset = post_csv(client, pd.DataFrame(rows).to_csv(index=False)).json()["id"]
+    for model in (posterior, plain):
+        at = imported(client, model).rpartition("/")[0]
+        for route, path in asked.items():
+            if route not in ROUTES:
+                continue
+            body = bodies(rows, y).get(route, {"columns": rows})
+            body = {"dataset_id": dataset} if route == "predictions" else body
+            answer = client.post(path.replace("/models/{model_id}", at), json=body)
+            if route == "predictions":
+                run_units(settings)
+                answer = client.get(f"/predictions/{answer.json()['id']}/result")
+            if route == "outcomes":
+                answer = client.get(f"{at}/outcomes")
+            told.setdefault(route, []).append(answer.json())
+    law = posterior.distribution(rows)
+    total, predicted = posterior.aggregate(rows, level=0.8), posterior.predict(rows, level=0.9)
+    assert told["distribution"][0]["crps"] == law.crps(y).tolist()
+    assert told["distribution"][0]["log_prob"] == law.log_prob(y).tolist()
+    assert told["distribution"][0]["quantiles"] == law.quantile([0.1]).T.tolist()
+    (found,) = told["aggregate"][0]["sets"]
+    assert (found["mean"], found["lower"], found["upper"]) == (total.mean, total.lower, total.upper)
+    for route in ("predict", "predictions", "distribution"):
+        assert told[route][0]["mean"] == predicted.mean.tolist(), route
+    for route, (with_it, without) in told.items():
+        texts = [json.dumps(_figures(each)) for each in (with_it, without)]
+        assert (texts[0] != texts[1]) == ROUTES[route], (route, texts)
+    for route in ("invocations", "infer"):
+        assert str(predicted.lower[0])[:12] in json.dumps(told[route][0]), (route, told[route][0])
+
+
+def _figures(value):
+    """Leave out what names the model, and times."""
+    if isinstance(value, dict):
+        left_out = ("model_id", "id", "name", "model_name", "created_at", "request_id", "instance", "url")
+        return {key: _figures(each) for key, each in value.items() if key not in left_out}
+    return [_figures(each) for each in value] if isinstance(value, list) else value
 
 
 @only("sqlite")
