@@ -47,8 +47,8 @@ def stored(service, model_id: str) -> bytes:
         return with_models(models.header(session, model_id), blocks)
 
 
-def forecast_in_the_background(service, model_id: str, own: Forecaster) -> tuple[str, dict]:
-    """Ask for each series in a unit of its own; return the prediction's id, and the plan."""
+def forecast_in_the_background(service, model_id: str, own: Forecaster, **more) -> tuple[str, dict]:
+    """Ask for each series in a unit of its own, or for totals; return the prediction's id, and the plan."""
     plan = own.plan_template() | {"promo": [step % 4 == 1 for step in range(8)]}
     times = pa.array(plan["month"]).cast(pa.timestamp("us"))
     table = pa.table(plan | {"month": times})
@@ -57,10 +57,11 @@ def forecast_in_the_background(service, model_id: str, own: Forecaster) -> tuple
         dataset = datasets.save(
             session, datasets.encode(table), owner=OWNER, name="plan", columns=names, warnings=[]
         )
-    body = background.BatchBody.model_validate({"forecast": {"known": dataset.id}})
+    body = background.BatchBody.model_validate({"forecast": {"known": dataset.id} | more})
     planned = background.plan(Predictor(service.engine, 1 << 28, 100), OWNER, model_id, body)
     with session_scope(service.engine) as session:
-        return background.accept(session, OWNER, replace(planned, unit_rows=4)).id, plan
+        planned = planned if more else replace(planned, unit_rows=4)
+        return background.accept(session, OWNER, planned).id, plan
 
 
 @pytest.mark.slow
@@ -115,3 +116,22 @@ def test_a_killed_worker_costs_a_forecaster_time_only(service):
     expected = own.forecast(plan).columns()
     assert lines["shop"] == expected["shop"]
     assert lines["upper"] == expected["upper"].tolist()
+
+    sums = [{"steps": [1, 1 + number % 4], "by": ["shop"]} for number in range(20)]
+    prediction_id, plan = forecast_in_the_background(service, model_id, own, totals=sums)
+
+    def state() -> str:
+        with session_scope(service.engine, read_only=True) as session:
+            return predictions.get(session, OWNER, prediction_id).state
+
+    service.eventually(lambda: state() == "running")
+    os.killpg(service.workers[-1].pid, signal.SIGKILL)
+    service.workers[-1].wait()
+    assert (state(), done()) == ("running", 0), "killed in the middle of its one unit"
+    service.start_worker()
+    service.eventually(done)
+    with session_scope(service.engine, read_only=True) as session:
+        lines = predictions.read_block(session, prediction_id, 0).to_pydict()
+    whole = own.forecast(plan)
+    expected = [whole.total(tuple(each["steps"]), "shop").upper.tolist() for each in sums]
+    assert lines["upper"] == [upper for each in expected for upper in each]
