@@ -51,7 +51,7 @@ NOT_OF_FORECASTS = (
 )
 NOT_OF_SEVERAL = (
     *(name for name in COLUMN_ROLES if name != "weights"),
-    *("levels", "propensity", "groups", "adoption", "period", "slopes", "parts", "holdout", "new_rows"),
+    *("levels", "propensity", "adoption", "period", "slopes", "parts", "holdout", "new_rows"),
     "subgroups",
 )
 ONLY_OF_SEVERAL: dict[str, tuple[Any, ...]] = {  # settings that several outcomes have one value of

@@ -161,10 +161,16 @@ def write_card(
 
 
 @app.command("groups")
-def show_groups(model: ModelName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None) -> None:
+def show_groups(
+    model: ModelName,
+    outcome: OfOutcome = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
     """Show the intercepts and slopes of a model's groups with 90% intervals, and how much groups differ."""
     with asking(url, data_dir, err.print) as client:
-        columns = client.groups(model)
+        columns = client.groups(model, outcome=outcome)
     if as_json:
         print_json(columns)
         return

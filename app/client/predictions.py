@@ -224,13 +224,14 @@ class Predictions(Calls):
         terms: list[Json] | None = self._get(path, level=level, outcome=outcome)["linear"]
         return terms
 
-    def groups(self, model: str | Model, level: float = 0.9) -> list[Json]:
+    def groups(self, model: str | Model, level: float = 0.9, outcome: str | None = None) -> list[Json]:
         """Return intercepts and slopes of groups beside the trees, by column of groups; empty without any.
 
         Each has ``column``, ``standard_deviation``, ``share``, ``groups`` with mean and interval, and
         ``slopes`` by group of each feature that has such.
         """
-        columns: list[Json] = self._get(address("models", model, "groups"), level=level)["columns"]
+        path = address("models", model, "groups")
+        columns: list[Json] = self._get(path, level=level, outcome=outcome)["columns"]
         return columns
 
     def interactions(

@@ -416,6 +416,7 @@ class Chain(MarkovChain):
             raise SamplerError(OUT_OF_GRID)
         if keeps:
             keep_draw(forest, work.stack, self._kept[0], self._likelihood.scalars)
+            self._likelihood.keep()
             self.num_kept += 1
 
     def reweigh(self, weights: NDArray[np.int32], unit: float) -> None:

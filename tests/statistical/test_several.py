@@ -10,7 +10,7 @@ from scipy import stats
 from sampler.bart.chain import Chain
 from sampler.bart.kernels.steps.covariance import find_regression
 from sampler.bart.several.chain import STREAMS, SeveralChain
-from sampler.training import SeveralTraining
+from sampler.training import GroupTraining, SeveralTraining
 from tests.reference.enumerator import Toy, leaves
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import f_of, fits, training, with_outcome
@@ -29,6 +29,7 @@ CODES = np.array([[0, 1, 2]])
 Y = np.array([[0.3, 0.8], [-0.4, 0.1], [1.1, 0.5]])
 KNOWN = np.array([[0.3, 0.12], [0.12, 0.2]])
 SHORT, THIN = 5_000, 10
+SCALE = 0.3  # of the prior of intercepts' standard deviations
 RANKED = 63  # draws among which a truth is ranked
 
 # by enumeration of both trees: whether row 2 lacks its second outcome, whether the covariance is drawn, the
@@ -267,6 +268,18 @@ def functions_of(f, covariance, leaves):
     }
 
 
+def of_groups(tau, effects):
+    """Return functions of the intercepts' standard deviations, and of the intercepts [outcome, group]."""
+    a, b = np.arcsinh(effects / SCALE)
+    return {
+        "log tau": np.log(tau[0]),
+        "product of log taus": np.log(tau[0] / SCALE) * np.log(tau[1] / SCALE),
+        "an intercept": a[0],
+        "an intercept squared": b[1] ** 2,
+        "product across": a[0] * b[0],
+    }
+
+
 class Pair:
     """Prior law of two outcomes of 16 rows, some of which lack one of them if `missing`.
 
@@ -275,7 +288,7 @@ class Pair:
 
     trees, sds, nu = 2, (0.6, 0.4), 8.0
 
-    def __init__(self, *, missing, classes=False, weighted=False):
+    def __init__(self, *, missing, classes=False, weighted=False, grouped=False):
         self.classes = classes
         self.lambdas = (0.5, None if classes else 0.3)
         self.rng = rng = np.random.default_rng(3)
@@ -284,6 +297,7 @@ class Pair:
         self.holes[self.holes.all(axis=1)] = False
         self.rows = [np.flatnonzero(~column) for column in self.holes.T]
         self.weights = rng.uniform(0.3, 3, 16) if weighted else None
+        self.group = rng.integers(0, 4, 16).astype(np.int32) if grouped else None
 
     def outcomes(self, f, covariance):
         """Draw the outcomes of all rows, NaN where one is missing, given f [outcome, row]."""
@@ -308,6 +322,11 @@ class Pair:
             replace(part, constants=replace(part.constants, nu=self.nu, leaf_sd=sd / np.sqrt(self.trees)))
             for part, sd in zip(data.several.parts, self.sds, strict=True)
         )
+        if self.group is not None:
+            parts = tuple(
+                replace(part, parts={"groups": GroupTraining(self.group[None, rows], (4,), (SCALE,))})
+                for part, rows in zip(parts, self.rows, strict=True)
+            )
         return replace(data, several=replace(data.several, parts=parts))
 
     def draw(self):
@@ -324,16 +343,30 @@ class Pair:
                 values = self.rng.normal(0, sd / np.sqrt(self.trees), tree.num_leaves)
                 f[number, rows] += values[tree.leaf]
                 leaves += [tree.num_leaves] if number == 0 else []
-        return functions_of(f, covariance, np.mean(leaves)), f, covariance
+        values = functions_of(f, covariance, np.mean(leaves))
+        if self.group is not None:
+            tau = SCALE * np.tan(self.rng.uniform(size=2) * np.arctan(10.0))
+            effects = tau[:, None] * self.rng.normal(size=(2, 4))
+            values |= of_groups(tau, effects)
+            f = f + effects[:, self.group]
+        return values, f, covariance
 
     def state_of(self, chain):
         """Return the same of a chain's state."""
         f = np.zeros((2, 16))
         for number, (own, rows) in enumerate(zip(chain.chains, self.rows, strict=True)):
             f[number, rows] = f_of(own)
+        known = chain.chains if self.group is not None else []
+        effects = [own.training.constants.step * own._likelihood.parts["groups"].effects for own in known]
+        tau = [own._likelihood.outcome.scalars[-1] for own in known]
         step = np.array([own.training.constants.step for own in chain.chains])
         covariance = chain.covariance * np.outer(step, step)
-        return functions_of(f, covariance, np.mean(chain.chains[0].leaf_counts)), f, covariance
+        trees = [own - effect[self.group] for own, effect in zip(f, effects, strict=True)] if known else f
+        trees = [
+            np.where(np.isin(np.arange(16), rows), own, 0) for own, rows in zip(trees, self.rows, strict=True)
+        ]
+        values = functions_of(np.array(trees), covariance, np.mean(chain.chains[0].leaf_counts))
+        return values | (of_groups(tau, np.array(effects)) if known else {}), f, covariance
 
 
 def joint(rounds, draws, **options):
@@ -383,6 +416,8 @@ def ranks(replications, **options):
 
 OPTIONS = [{"missing": missing} | classes for classes in ({}, {"classes": True}) for missing in (False, True)]
 WEIGHTED = {"missing": True, "weighted": True}
+GROUPED = {"missing": True, "weighted": True, "grouped": True}
+GROUPED_CLASSES = {"missing": True, "classes": True, "grouped": True}
 
 
 @pytest.mark.slow
@@ -393,21 +428,21 @@ def test_calibrated(options):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("options", [*OPTIONS, WEIGHTED], ids=str)
+@pytest.mark.parametrize("options", [*OPTIONS, WEIGHTED, GROUPED, GROUPED_CLASSES], ids=str)
 def test_calibrated_long(options):
     """Simulation-based calibration of several outcomes with many more replications."""
     all_above(uniform_by_name(ranks(1_280, **options), RANKED, 8), ALARM)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [OPTIONS[1], WEIGHTED], ids=str)
+@pytest.mark.parametrize("options", [OPTIONS[1], WEIGHTED, GROUPED, GROUPED_CLASSES], ids=str)
 def test_joint(options):
     """Alternating outcomes given the state and a sweep keeps the prior law of functions of the state."""
     all_above(joint(12_000, 4_000, **options), ALARM)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("options", [*OPTIONS, WEIGHTED], ids=str)
+@pytest.mark.parametrize("options", [*OPTIONS, WEIGHTED, GROUPED, GROUPED_CLASSES], ids=str)
 def test_joint_long(options):
     """Geweke's test of several outcomes with many more draws."""
     all_above(joint(96_000, 40_000, **options), ALARM)

@@ -132,6 +132,7 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "level-sets": ("grouped", False, _SHORT | {"categories": "sets", "noise": "forest"}),
     "several": ("pair", False, _SHORT | {"linear": True}),
     "several-weights": ("pair", True, _SHORT),
+    "several-groups": ("grouped pair", False, _SHORT | {"groups": "site"}),
     "several-own-columns": (
         "pair",
         False,
@@ -188,7 +189,7 @@ def data(outcome: str) -> tuple[dict[str, list[Any]], Any, list[float]]:
     columns = {"first": first, "kind": second, "last": x[:, 1].tolist()}
     classes = {"two": ["no", "yes"], "three": _LEVELS, "grouped three": _LEVELS}
     y: Any = number.tolist()
-    if outcome in ("pair", "mixed"):
+    if outcome in ("pair", "grouped pair", "mixed"):
         second_error = rng.normal(0, 20, ROWS).round(1)
         other: list[Any] = (30 * (number - level) + second_error).tolist()
         if outcome == "mixed":

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from app.services.explanations.guard import ExplainedModel, Question
+from app.services.explanations.guard import ExplainedModel, OutcomeQuestion
 from app.services.views import lines_of, schema_of
 from sampler.host.posteriors import Correlation, GroupDeviation, GroupEffects, GroupSlopes
 
@@ -37,10 +37,10 @@ class GroupsOfModel:
     columns: list[GroupEffects]
 
 
-class GroupsQuery(Question):
+class GroupsQuery(OutcomeQuestion):
     """A question about groups."""
 
-    view: ClassVar = schema_of(GroupsOfModel, "GroupsView", "model_id draws level columns")
+    view: ClassVar = schema_of(GroupsOfModel, "GroupsView", "outcome model_id draws level columns")
 
     level: float = Field(default=0.9, gt=0, lt=1, description="The level of the intervals.")
 

@@ -304,7 +304,11 @@ class SeveralChain(MarkovChain):
         for j in range(len(own)):
             for k in range(j):
                 scalars[correlation_name(k, j)] = covariances[:, k, j] / (sds[:, k] * sds[:, j])
-        forests = {forest_name(number): draws for number, draws in enumerate(own) if number > 0}
+        forests = {
+            forest_name(number): replace(draws, forests={}) for number, draws in enumerate(own) if number > 0
+        }
+        for number, draws in enumerate(own):  # of parts beside the trees
+            forests |= {scalar_name(number, name): each for name, each in draws.forests.items()}
         return replace(own[0], scalars=scalars, forests=forests)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ from sampler.storage.model_header import Header
 CELLS = 1 << 22  # numbers held at once for a block of rows
 FEW_DRAWS = 50  # that an answer given known outcomes should rest on at least
 LEVELS = (0.5, 0.8, 0.9, 0.95)
+T = TypeVar("T")
 
 
 class SeveralPosterior:
@@ -156,10 +157,12 @@ class SeveralPosterior:
         if own is None:
             raise PackedError("the draws don't have all of the model's outcomes")
         start = scalar_name(number, "")
-        plain = (name for name in draws.scalars if not name.startswith("correlation:"))
-        mine = [name for name in plain if (":" not in name if number == 0 else name.startswith(start))]
-        scalars = {name.removeprefix(start): draws.scalars[name] for name in mine}
-        return replace(own, scalars=scalars, forests={})
+
+        def of_own(every: Mapping[str, T]) -> dict[str, T]:
+            mine = (name for name in every if (":" not in name if number == 0 else name.startswith(start)))
+            return {name.removeprefix(start): every[name] for name in mine}
+
+        return replace(own, scalars=of_own(draws.scalars), forests=of_own(draws.forests))
 
     @property
     def nbytes(self) -> int:
@@ -276,7 +279,7 @@ class SeveralPosterior:
         for at, f, covariances in self._blocks(coded, num_draws):
             for pattern in np.unique(seen[at], axis=0):
                 own = at[(seen[at] == pattern).all(axis=1)]
-                law, chance = laws_given(f[:, own - at[0]], covariances, known[own], of_class)
+                law, chance = laws_given(f[:, np.searchsorted(at, own)], covariances, known[own], of_class)
                 effective[own] = law.effective_draws()
                 if chance is not None:
                     mean[own, of_class], sd[own, of_class] = chance.moments()
@@ -316,7 +319,8 @@ class SeveralPosterior:
     ) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:
         """Yield rows, f [draw of any chain, row, outcome] at them, and covariances of the draws.
 
-        Of two classes f is the mean of the latent outcome.
+        Of two classes f is the mean of the latent outcome. Rows of groups of which an outcome knows nothing
+        come apart: the variances of their intercepts are in the covariances.
         """
         parts = [self[name].law for name in self.outcomes]
         used = parts[0].draws.choose(num_draws)[1]
@@ -329,7 +333,21 @@ class SeveralPosterior:
                 law.level_of(own.part(at), law.draws.choose(used)[0])
                 for law, own in zip(parts, coded, strict=True)
             ]
-            yield at, np.stack(f, axis=2), covariances
+            f_of_all, known = np.stack(f, axis=2), np.zeros((len(at), 0))
+            if not all(law.knows_all for law in parts):
+                none, chosen = np.zeros((len(covariances), len(at))), parts[0].draws.choose(used)[0]
+                more = [
+                    law.with_new_groups(none, own.part(at), chosen) ** 2
+                    for law, own in zip(parts, coded, strict=True)
+                ]
+                known = np.stack(more, axis=2)[0]
+            for pattern in np.unique(known, axis=0):
+                own_rows = np.flatnonzero((known == pattern).all(axis=1))
+                if not pattern.any():
+                    yield at[own_rows], f_of_all[:, own_rows], covariances
+                    continue
+                beyond = np.stack([each[:, own_rows[0]] for each in more], axis=1)
+                yield at[own_rows], f_of_all[:, own_rows], covariances + beyond[:, :, None] * np.eye(size)
 
     def sample_predictive(self, X: Any, num_draws: int | None = None, *, seed: int = 0) -> Floats:
         """Draw new outcomes of each row together, one of each from each posterior draw.
@@ -355,11 +373,12 @@ class SeveralPosterior:
 
         """
         coded = self._coded(X)
-        rng, drawn = np.random.default_rng(seed), []
-        for _, f, covariances in self._blocks(coded, num_draws):
+        rng, drawn, places = np.random.default_rng(seed), list[Floats](), list[NDArray[np.int64]]()
+        for at, f, covariances in self._blocks(coded, num_draws):
             roots = np.linalg.cholesky(covariances)
             drawn.append(f + np.einsum("dab,drb->dra", roots, rng.standard_normal(f.shape)))
-        y = self._observed(np.concatenate(drawn, axis=1))
+            places.append(at)
+        y = self._observed(np.concatenate(drawn, axis=1)[:, np.argsort(np.concatenate(places))])
         return np.asarray(y.reshape(self.num_chains, -1, *y.shape[1:]))
 
     def _observed(self, drawn: Floats) -> Floats:

@@ -202,7 +202,7 @@ def test_arrays_and_tables_of_outcomes():
         ("moves", {"moves": "pg"}),
         ("prior.sigma", {"prior": {"sigma": 1.0}}),
         ("treatment", {"treatment": np.ones(ROWS)}),
-        ("groups", {"groups": "u"}),
+        ("slopes", {"groups": "u", "slopes": "v"}),
         ("target_name", {"target_name": ["a", "a"]}),
     ],
 )

@@ -251,6 +251,30 @@ def test_rows_with_weights(client, settings, tmp_path):
 
 
 @only("sqlite")
+def test_groups_of_rows(client, settings, tmp_path):
+    """Each outcome's intercepts are told over HTTP and on the page, and rows of new groups are answered."""
+    told = {"features": OWN | {"a": ["u"]}, "groups": ["school"], "holdout": 0.2}
+    model = fitted(client, settings, text=pupils(), target=TARGETS, **told)
+    assert model["settings"]["groups"] == ["school"]
+    path = f"/models/{model['id']}"
+    (tmp_path / "model.bart").write_bytes(client.get(f"{path}/file").content)
+    own = load(tmp_path / "model.bart")
+    for name in TARGETS:
+        answer = client.get(f"{path}/groups?outcome={name}").json()
+        (column,) = answer["columns"]
+        assert (answer["outcome"], column["column"]) == (name, "school")
+        np.testing.assert_allclose([each["mean"] for each in column["groups"]], own[name].groups()[0].mean)
+        assert client.get(f"/ui{path}/features?outcome={name}").status_code == 200
+    rows = [row | {"school": school} for row, school in zip(NEW, ("x", "other"), strict=True)]
+    answer = client.post(f"{path}/joint", json={"rows": rows}).json()
+    np.testing.assert_allclose(answer["covariance"], own.predict(rows).covariance)
+    assert any("new group" in text for text in answer["warnings"])
+    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
+    run_units(settings)
+    assert client.get(path).json()["draws"] == model["draws"] + 10
+
+
+@only("sqlite")
 def test_columns_of_outcomes_that_are_refused(client):
     """Features of no target, of one target by name, and what is no list of columns, are named."""
     dataset = post_csv(client, pupils()).json()
