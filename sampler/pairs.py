@@ -284,7 +284,6 @@ TABLE: tuple[Pair, ...] = (
           ("moves", "moves that don't keep order", "{moves_without_order}"))),
     *(Pair("categories=sets", kind, f"categories=sets {reason}", "categories", ways)
       for kind, reason, ways in (
-          ("several outcomes", "is of fits of one outcome", ("categories", ALONE)),
           ("single trees", "is of sums of trees, whose features have shares in rules",
            ("method=", "categories")),
           ("treatment", "doesn't go with a treatment, whose effect has trees of its own", ("categories",)),

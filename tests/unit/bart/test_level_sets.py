@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -260,6 +261,28 @@ def test_every_family_learns_by_sets(family):
     assert made.inclusion().mean[1] > 0.1
     half = {name: cells[:50] for name, cells in X.items()}
     np.testing.assert_allclose(made.predict(half).mean, before.mean[:50], atol=1e-12)
+
+
+def test_several_outcomes_learn_by_sets():
+    """Each has trees of its own by the sets, walked by hand here, and the whole is extended and scored."""
+    X, y = rows()
+    other = np.random.default_rng(4).normal(-y, 0.3)
+    both = {"a": y, "b": np.where(np.arange(160) % 7 == 0, np.nan, other)}
+    made = fit(X, both, progress=False, **FAST)
+    new, _ = rows(seed=3)
+    new["site"][:2] = ["elsewhere", None]
+    mean = made.predict(new).mean
+    for number, outcome in enumerate([made["a"], made["b"]]):
+        draws, codes = outcome.law.draws.chains(), codes_by_hand(outcome, new)
+        used = np.concatenate([chain.feature for chain in draws])
+        assert (used >= 13).sum() > 50
+        assert not np.isin(used, range(1, 12)).any()
+        law = SimpleNamespace(offset=outcome.law.offset, step=outcome.law.step)
+        plain = np.stack([fits(chain, codes, law) for chain in draws])
+        np.testing.assert_allclose(mean[:, number], plain.mean(axis=(0, 1)), atol=1e-9)
+    longer = fit(X, both, progress=False, **FAST | {"num_draws": 12}).extend(8, X, both)
+    np.testing.assert_array_equal(longer.predict(new).mean, mean)
+    assert made.score(new, {"a": y, "b": other}).rows == 160
 
 
 def test_without_a_category_of_three_levels_the_fit_is_that_of_indicators():
