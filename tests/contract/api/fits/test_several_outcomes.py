@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from app.services.readers.process.tasks import model as model_of_file
 from sampler import holdout_rows, load, select_features, tune
 from tests.support.api_calls import post_csv, problem
 from tests.support.databases import only
@@ -211,7 +210,10 @@ def test_columns_of_its_own_for_each_outcome(client, settings, tmp_path):
             page = client.get(f"/ui{path}{tab}{'&' if '?' in tab else '?'}outcome={outcome}")
             assert page.status_code == 200, (tab, outcome)
     assert "Features of b" in page.text
-    imported = model_of_file(io.BytesIO(content), io.BytesIO(), {})["settings"]
+    headers = {"Content-Type": "application/vnd.bartserve.model"}
+    back = client.post("/models", content=content, headers=headers)
+    assert back.status_code == 201, back.text
+    imported = back.json()["settings"]
     assert (imported["features"], imported["columns"]) == (OWN, model["settings"]["columns"])
     dataset = post_csv(client, both).json()
     of_b = client.post(f"{path}/predictions", json={"dataset_id": dataset["id"], "outcome": "b"}).json()
