@@ -15,7 +15,7 @@ from typing import Annotated
 import numpy as np
 
 from sampler.array_types import Floats
-from sampler.forecasts.calibration import Calibration, slots_of
+from sampler.forecasts.calibration import Calibration, slots_of, thinning_of
 from sampler.forecasts.history import History
 from sampler.forecasts.paths import Fitted, Start, sample_paths
 from sampler.posterior.laws.normal import NormalLaw
@@ -35,6 +35,7 @@ from sampler.posterior.verdict.reasons import VERDICTS, Verdict
 
 MOST_OUTCOMES = 1_500_000  # of paths that are judged
 MOST_STARTS = 60
+MOST_MEMBERS = 6
 # Of the noise's sd from the first half of the draws to the second, at most.
 MOVES: dict[Verdict, float] = {"converged": 0.05, "approximate": 0.1}
 FEWEST_STARTS = 3
@@ -60,14 +61,19 @@ def summarise(
         return ForecastSummary(
             "not_converged", None, None, 0, f"{draws} draws per chain are too few to tell."
         )
-    horizon, start = history.asked.horizon, _starts(history, calibration, len(fitted) * chains * draws)
+    horizon, start = history.asked.horizon, _starts(history, calibration, MOST_MEMBERS * chains * draws)
     slots = [
         slots_of([each.member for each in fitted], history.seen(last).of_series(np.array([series])))[0]
         for series, last in zip(start.series.tolist(), start.last.tolist(), strict=True)
     ]
-    paths = sample_paths(slots, fitted, history, history.known, start, horizon, seed)
+    # Few members have several paths of a draw, as answers do, but few draws don't: these say little of f.
+    repeats = min(thinning_of(fitted)["repeats"], max(1, MOST_MEMBERS // len(fitted)))
+    paths = sample_paths(slots, fitted, history, history.known, start, horizon, seed, repeats=repeats)
     judged = np.concatenate([paths, paths.sum(axis=2, keepdims=True)], axis=2)
-    agreed = agreement_of(judged.reshape(len(fitted), chains, draws, -1).transpose(3, 0, 1, 2))
+    if fitted[0].member.scale == "counts":  # spread over their unit: an end in a point mass is no doubt
+        judged += np.random.default_rng(seed).uniform(size=judged.shape)
+    by_draw = judged.reshape(len(fitted), repeats, chains, draws, -1).transpose(4, 0, 2, 3, 1)
+    agreed = agreement_of(by_draw.reshape(-1, len(fitted), chains, draws * repeats))
     moved = _moved(fitted)
     settled: Verdict = next((each for each, most in MOVES.items() if moved <= most), VERDICTS[-1])
     verdict, _ = judge(agreed, {}, chains)

@@ -63,6 +63,18 @@ def test_a_short_fit_is_refused_and_a_usual_one_is_not():
     assert "One chain alone" in alone.text
 
 
+def test_counts_are_judged_as_values_are():
+    """Ends of intervals of counts lie in point masses, which no fit moves; ten draws are too few here too."""
+    rng = np.random.default_rng(0)
+    y = rng.poisson(2, size=120) * (rng.uniform(size=120) > 0.5)
+    asked = {"time": "t", "horizon": 3, "season": 1, "seed": 1, "progress": False}
+    usual = fit({"t": np.arange(120)}, y, **asked)
+    assert usual.members == ["counts"]
+    assert usual.summary().verdict in {"converged", "approximate"}
+    few = fit({"t": np.arange(120)}, y, **asked, num_draws=10, num_burnin=10, thin=1)
+    assert few.summary().verdict == "not_converged"
+
+
 def test_noise_that_still_falls_is_not_settled(forecaster):
     """The halves of the draws tell of a burn-in too short by the noise, which sets how wide intervals are."""
     settled, own = forecaster.summary(), Forecaster.from_bytes(forecaster.to_bytes())
