@@ -69,7 +69,9 @@ def read_columnar(
         schema, batches = _parquet(file, limits) if kind == "parquet" else _arrow(file)
         plain, left_out = _plain_schema(schema, options)
         repeated = {name for name in plain.names if _is_repeated(name, options)}
-        return _spooled(batches, Spool(plain, limits, scratch), repeated), left_out
+        spool = Spool(plain, limits, scratch)
+        spool.categories = _categories(schema)
+        return _spooled(batches, spool, repeated), left_out
     except (pa.ArrowMemoryError, pa.ArrowCapacityError) as error:
         raise MemoryError from error
     except (pa.ArrowException, struct.error, IndexError, OSError, ValueError, NotImplementedError) as error:
@@ -139,14 +141,13 @@ def _plain_schema(schema: pa.Schema, options: Options) -> tuple[pa.Schema, list[
     Raises UnusableDataError where one of the others is asked for, and where there are only such.
     """
     usable, faults, left_out = [], [], []
-    categories = _categories_of_pandas(schema)
+    categories = _categories(schema)
     for field in schema:
-        category = pa.types.is_dictionary(field.type) or field.name in categories
         if ROW_LABELS.fullmatch(field.name) and field.name not in (*options.known, *options.kinds):
             left_out.append(
                 f"{field.name}: left out, since it identifies rows, like row numbers (pandas' index)"
             )
-        elif (kind := _plain_type(field, options, category=category)) is not None:
+        elif (kind := _plain_type(field, options, category=field.name in categories)) is not None:
             usable.append((field.name, kind))
         else:
             message = f"columns of type {_named(field)} can't be used"
@@ -165,13 +166,14 @@ def _is_whole(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0))
 
 
-def _categories_of_pandas(schema: pa.Schema) -> set[str]:
-    """Return the columns of a Parquet file that were categories in pandas, by its metadata."""
+def _categories(schema: pa.Schema) -> set[str]:
+    """Return the columns whose type has levels, or that were categories in pandas by a file's metadata."""
+    of_type = {field.name for field in schema if pa.types.is_dictionary(field.type)}
     try:
         columns = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))["columns"]
-        return {str(each["name"]) for each in columns if each["pandas_type"] == "categorical"}
+        return of_type | {str(each["name"]) for each in columns if each["pandas_type"] == "categorical"}
     except (ValueError, KeyError, TypeError, RecursionError):
-        return set()  # another program's, or damaged
+        return of_type  # another program's, or damaged
 
 
 def _has_periods(field: pa.Field) -> bool:

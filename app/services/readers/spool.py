@@ -33,6 +33,7 @@ class Spool:
         self.schema = schema
         self.names: list[str] = list(schema.names)  # kept: pyarrow makes them anew for each caller
         self.orders: dict[str, list[str]] = {}  # of classes, of columns whose type says it
+        self.categories: set[str] = set()  # columns whose type says that they have levels
         self.num_rows = 0
         self._limits = limits
         self._scratch = scratch

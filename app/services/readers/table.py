@@ -22,7 +22,7 @@ from app.services.readers.spool import Spool
 from app.services.readers.unpack import format_of, unpack
 from app.services.readers.values import numbers
 from app.services.readers.values.numbers import Style
-from app.services.readers.values.typing_text import Typing, doubt_of_typed
+from app.services.readers.values.typing_text import Typing, dates_of_typed, doubt_of_typed
 from app.services.readers.wide import make_long
 from app.services.readers.workbook import read_workbook
 from app.store.column_codec import exact_numbers
@@ -164,6 +164,9 @@ class ReadTable:
         if self.options.missing:
             column = typing.without_missing(name, column)
         is_text = pa.types.is_string(column.type)
+        are_levels = name in self.spool.categories
+        if kind is None and is_text and not are_levels and (days := dates_of_typed(column)) is not None:
+            return days, f"text that spells dates, read as such: ?kind={name}:category takes it as names"
         if kind is None or _is_already(kind, column.type):
             return column, doubt_of_typed(name, column) if kind is None and is_text else ""
         if is_text:

@@ -219,7 +219,7 @@ def test_labels_of_a_data_frame_are_left_out_whatever_they_are():
 @pytest.mark.parametrize(
     ("cells", "kind", "first"),
     [
-        (["2026-01-31", None], "date", datetime.fromisoformat("2026-01-31")),
+        (["2026/01/31", None], "date", datetime.fromisoformat("2026-01-31")),
         (["1.5", "2"], "number", 1.5),
         (["12 %", "3 %"], "number", 12),
         (["$1,200.00", "$3.00"], "number", 1200),

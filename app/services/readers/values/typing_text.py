@@ -357,6 +357,11 @@ def _as_date(name: str, cell: str, form: str, *, of_forecast: bool) -> str:
     return f"{cell} looks like {form}: {already}give it the kind date (?kind={name}:date) to read it so"
 
 
+def dates_of_typed(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Return text in a format with types as dates, as a fit reads it, if all of it is ISO 8601; else None."""
+    return None if text.null_count == len(text) else dates.iso(text)
+
+
 def doubt_of_typed(name: str, text: pa.ChunkedArray) -> str:
     """Return what text in a format with types looks like, and how it is read so; empty for other text."""
     present = text.drop_null()
