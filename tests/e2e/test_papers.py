@@ -2,6 +2,7 @@
 
 import csv
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from lab import compounds, particle_sums
 from lab.papers import cgm10_drugs, page
+from lab.papers.__main__ import main
 from lab.papers.catalogue import STUDIES
 from lab.papers.judges import BETTER, NOT_REPRODUCED, REPRODUCED, WORDS, Number, Order, Seen, Statement
 from lab.papers.study import RESULTS, Kept, rounded
@@ -206,3 +208,13 @@ def test_drug_discovery_on_compounds_that_a_package_ships(tmp_path, monkeypatch)
     first = STUDIES["cgm10-fig9"].run(Kept(), 1)
     assert sum(first["training"]["active"]) >= 15
     cgm10_drugs.compounds_of_folder.cache_clear()
+
+
+def test_a_study_of_the_authors_code_says_what_to_fetch(monkeypatch, capsys):
+    """Without a folder and an interpreter it ends with what to fetch and name, before anything runs."""
+    monkeypatch.setattr(sys, "argv", ["papers", "pg-bart-authors"])
+    with pytest.raises(SystemExit) as raised:
+        main()
+    assert raised.value.code == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "needs --code and --python: clone github.com/balajiln/pgbart" in said
