@@ -164,7 +164,7 @@ def test_exact_with_own_columns(weights, missing):
     law, means = enumerated(OWN_COLUMNS, outcomes, KNOWN, (0.5, 0.4), weights)
     swapped, _ = enumerated(OWN_COLUMNS[::-1], outcomes, KNOWN, (0.5, 0.4), weights)
     plain, _ = enumerated(OWN_COLUMNS, outcomes, KNOWN, (0.5, 0.4))
-    assert abs(law[0][0] - swapped[0][0]) > 0.005  # the columns matter
+    assert abs(law[0][0] - swapped[0][0]) > 0.002  # the columns matter
     assert weights is None or abs(law[0][0] - plain[0][0]) > 0.005
     lengths = {"num_trees": 1, "num_draws": SHORT, "num_burnin": 200, "thin": THIN, "seed": 2}
     data = problem(OWN_COLUMNS, outcomes, known=KNOWN, weights=weights, **lengths)
