@@ -253,7 +253,7 @@ def functions_of(f, covariance, leaves):
     sds = np.sqrt(np.diag(covariance))
     rho = covariance[0, 1] / (sds[0] * sds[1])
     of_both = {"other log sd": np.log(sds[1]), "log sd x other": np.log(sds[0]) * np.log(sds[1])}
-    return ({} if np.isclose(sds[1], 1) else of_both) | {
+    return ({} if np.isclose(sds[1], 1, rtol=0, atol=1e-9) else of_both) | {
         "f at a row": f[0, 0],
         "f at a row squared": f[0, 0] ** 2,
         "other f squared": f[1, 3] ** 2,
