@@ -341,7 +341,8 @@ def test_two_steps_ask_four_questions_and_suggest_the_subject(browser, subjects)
     assert [control["name"] for control in first.controls] == ["dataset", "target"]
     step = browser.get(f"/ui/models/new?dataset={subjects}&target=y")
     second = page_of(step)
-    asked = ["target", "missing_target", "new_rows.groups", "new_rows.later", "treatment", "by"]
+    ahead = ["known"] * 3  # ticks beside the offer to forecast, since day is a time
+    asked = ["target", "missing_target", "new_rows.groups", "new_rows.later", "treatment", "by", *ahead]
     assert [control["name"] for control in second.controls] == asked
     assert len(second.controls) + len(second.hidden) + second.tags.count("button") <= 40
     assert len(re.findall(r"[?]</(?:label|legend)>", step.text)) == 4
