@@ -354,6 +354,7 @@ def test_unusable_arguments_are_refused_without_a_request(client, fitted):
         client.predict(fitted, 3)
 
 
+@pytest.mark.slow
 def test_a_set_has_a_model_for_each_group(client):
     """A set is fitted, listed, asked and deleted as one; a group with too few rows is listed with why."""
     cars = pd.read_csv(CARS, usecols=["mpg", "weight", "year", "cylinders"])
@@ -392,6 +393,7 @@ def test_a_set_has_a_model_for_each_group(client):
         client.fit_many(few, "mpg", by="cylinders", **SHORT)
 
 
+@pytest.mark.slow
 def test_studies(client, fitted):
     """Studies show their progress; a cancelled one raises, a deleted one is gone."""
     reports = []

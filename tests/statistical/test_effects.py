@@ -195,6 +195,7 @@ def of_dose(num_draws, **prior):
     return replace(data, parts={"treatment": effect}, by_role={"treatment": DOSES})
 
 
+@pytest.mark.slow
 def test_dose():
     """Draws of a dose have the mean effects at all rows that enumeration gives."""
     evidence, exact = exact_of_a_dose()

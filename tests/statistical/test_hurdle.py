@@ -67,6 +67,7 @@ def test_evidence_is_of_both_parts():
     assert total == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_trees_have_their_posterior_law():
     """Trees of the numbers and of the point are drawn as often as enumerated apart, and independently."""
     check_trees(3_000)

@@ -87,6 +87,7 @@ def check_trees(toy, num_draws, moves="default"):
     assert np.all(thresholds[:, 0] < thresholds[:, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("toy", [THREE, FIVE], ids=["three rows", "five rows"])
 def test_trees_have_their_posterior_law(toy):
     """Every tree is drawn as often as enumerated with thresholds integrated out."""

@@ -42,6 +42,7 @@ def test_a_feature_that_is_never_used_is_never_selected():
     assert "x1" not in {name for rule in ("local", "max", "se") for name in selection.selected(rule)}
 
 
+@pytest.mark.slow
 def test_the_five_of_friedman_and_none_of_the_noise():
     """Friedman's five columns are selected among 35 of noise; progress counts every fit."""
     X, _, y = friedman(400, 4, 40)

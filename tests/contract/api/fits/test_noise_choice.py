@@ -31,11 +31,12 @@ def table(rows: int, spread: float) -> str:
     return "y,x,z\n" + "\n".join(f"{a:.3f},{b},{c}" for a, b, c in zip(y, x, z, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "spread", "begins"),
     [
         (150, 1.0, "constant: quick regressions on 150 rows ask for no other"),
-        pytest.param(500, 5.0, "forest: ", marks=pytest.mark.slow),
+        (500, 5.0, "forest: "),
     ],
 )
 def test_why_the_noise_was_chosen_is_said_on_every_face(

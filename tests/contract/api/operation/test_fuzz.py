@@ -45,6 +45,7 @@ def test_no_prediction_makes_a_server_error(client, settings):
     fuzz()
 
 
+@pytest.mark.slow
 def test_no_request_about_a_set_makes_a_server_error(client, settings, database):
     """Any JSON as a set of models or as rows for one, and valid requests changed, never give a 5xx."""
     dataset = post_csv(client, table(60)).json()["id"]
