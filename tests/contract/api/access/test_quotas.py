@@ -372,7 +372,7 @@ def test_every_change_leaves_a_line(settings, database, caplog):
             assert (line["who"], line["owner"]) == (ann_id, "ann")
             assert line["request_id"] == response.headers["x-request-id"]
             created = response.json() if response.content else {}
-            assert line["subject"] == (subject or created["id"])
+            assert line["subject"] == (subject or (created.get("predictions") or [created])[-1]["id"])
             assert json.loads(caplog.records[-1].getMessage()) == line
             done.add((method, path))
             return created
@@ -421,6 +421,16 @@ def test_every_change_leaves_a_line(settings, database, caplog):
         grouped = {"dataset_id": dataset, "target": "y", "by": "colour"}
         model_set = change("POST", "/model-sets", "model_set.created", json=grouped)["id"]
         change("POST", "/model-sets/{set_id}/cancel", "model_set.cancelled", model_set)
+        shops = "".join(
+            f"{2020 + m // 12}-{m % 12 + 1:02d}-01,{shop},{m % 7}\n" for shop in "ab" for m in range(36)
+        )
+        steps = post_csv(ann, f"month,shop,y\n{shops}").json()["id"]
+        ahead = {"dataset_id": steps, "target": "y", "by": "shop", "time": "month", "horizon": 2}
+        model_set = change("POST", "/model-sets", "model_set.created", json=ahead | SMALL)["id"]
+        while making.run_due(database.engine, settings) or run_units(settings):
+            pass
+        path, each = "/model-sets/{set_id}/predictions", "prediction.created"
+        change("POST", path, each, others=(each,), json={"forecast": {}})
         change("DELETE", "/model-sets/{set_id}", "model_set.deleted", model_set)
         told = {"url": "https://example.org/told"}
         webhook = change("POST", "/webhooks", "webhook.created", json=told)["id"]
