@@ -207,7 +207,6 @@ def test_calibrated_long(case):
     all_above(calibrate(case, 200 if case.method == "dcc-tree" else CHAINS), ALARM)
 
 
-@pytest.mark.slow
 def test_calibrated():
     """Ranks are uniform for one case in a few replications, enough to fail a chain of another law."""
     all_above(calibrate(Case("rjhmc-df"), 24), ALARM)
