@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,6 @@ class Chain(MarkovChain):
         if drawn(training.constants) and self._plans[0].leaves == "normal":
             self._hyper = Hyper(self._data, training)
             self._forests[0] = self._hyper.with_shares(self._forests[0])
-        self._several: ForestCall | None = None
         self.team: Threads | None = None
         self._work: Work
 
@@ -385,11 +385,14 @@ class Chain(MarkovChain):
         residual -= others
         self._noise[SIGMA2] = variance
         measure_bound(self._models[0].residual, self._models[0].bound)
-        if self._several is None:
-            self._several = ForestCall(SWEEP_OUTCOME)
-            self._likelihood.hold_latent()
-        self._iterate_alone(self._several)
+        self._iterate_alone(self._held)
         residual += others
+
+    @cached_property
+    def _held(self) -> ForestCall:
+        """The call of a sweep while latent outcomes stay as they are, which they do from now on."""
+        self._likelihood.hold_latent()
+        return ForestCall(SWEEP_OUTCOME)
 
     def draw_latent_given(self, others: NDArray[np.int32], rows: NDArray[np.int64], variance: float) -> None:
         """Draw the latent outcomes of some rows given their classes and other outcomes: see `sweep_given`."""

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from sampler.data.columns import sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
-from sampler.data.linear_terms import LinearTerms, has_no_slope
+from sampler.data.linear_terms import NO_TERMS, LinearTerms, has_no_slope
 from sampler.data.schema import OF_LEVELS, Column, Schema
 from sampler.data.table import RawColumn, Table
 from sampler.definitions.pairs import Combination
+from sampler.definitions.parts import PartFacts
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 from sampler.pairs import refusals_of
 from sampler.settings import Settings
@@ -26,7 +27,7 @@ MOST_SLOPES = 4
 
 
 @dataclass(frozen=True)
-class Groupings:
+class Groupings(PartFacts):
     """Facts of a model's columns of groups besides their levels, which are in its schema.
 
     Attributes
@@ -38,19 +39,19 @@ class Groupings:
     reference
         Group of each reference row, for each column.
     slopes
-        The terms whose slopes differ by group; None without any.
+        The terms whose slopes differ by group.
 
     """
 
     scales: tuple[float, ...]
     rows: tuple[tuple[int, ...], ...]
     reference: tuple[tuple[int, ...], ...]
-    slopes: LinearTerms | None = None
+    slopes: LinearTerms = NO_TERMS
 
     @property
     def num_slopes(self) -> int:
         """Slopes of each group."""
-        return 0 if self.slopes is None else len(self.slopes.column)
+        return len(self.slopes.column)
 
     @classmethod
     def of(
@@ -59,7 +60,7 @@ class Groupings:
         index: NDArray[np.int32],
         scale: float,
         reference: NDArray[np.int64],
-        slopes: LinearTerms | None = None,
+        slopes: LinearTerms = NO_TERMS,
     ) -> Groupings:
         """Note the facts of training rows in groups `index`, int32 [column, row]; `reference` names rows."""
         rows = [np.bincount(own, minlength=len(c.levels)) for own, c in zip(index, columns, strict=True)]
@@ -73,7 +74,7 @@ class Groupings:
     @property
     def needs_values(self) -> bool:
         """Whether predictions need rows' values before binning: for slopes."""
-        return self.slopes is not None
+        return bool(self.num_slopes)
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict that `from_json` reads exactly."""
@@ -81,7 +82,7 @@ class Groupings:
             "scales": list(self.scales),
             "rows": [list(counts) for counts in self.rows],
             "reference": [list(places) for places in self.reference],
-            **({"slopes": self.slopes.to_json()} if self.slopes else {}),
+            **({"slopes": self.slopes.to_json()} if self.num_slopes else {}),
         }
 
     @classmethod
@@ -90,9 +91,9 @@ class Groupings:
 
         Raises ValueError, KeyError or TypeError.
         """
-        of_slopes, columns = stored.get("slopes"), schema.groups
+        columns = schema.groups
         groupings = cls(
-            slopes=None if of_slopes is None else LinearTerms.from_json(of_slopes, schema, shape),
+            slopes=LinearTerms.from_json(stored["slopes"], schema, shape) if "slopes" in stored else NO_TERMS,
             scales=tuple(float(scale) for scale in stored["scales"]),
             rows=tuple(tuple(counts) for counts in stored["rows"]),
             reference=tuple(tuple(places) for places in stored["reference"]),
@@ -110,16 +111,15 @@ class Groupings:
         for places, size in zip(groupings.reference, sizes, strict=True):
             if not all(type(place) is int and 0 <= place < size for place in places):
                 raise ValueError("its reference rows have groups that don't exist")
-        slopes = groupings.slopes
-        if groupings.num_slopes > MOST_SLOPES or (slopes is not None and any(slopes.missing)):
+        if groupings.num_slopes > MOST_SLOPES or any(groupings.slopes.missing):
             raise ValueError("the slopes of its groups are not those of any fit")
         if not all(0 < scale < 1e150 for scale in groupings.scales):
             raise ValueError("the scales of its groups are out of range")
         return groupings
 
-    def reference_index(self) -> NDArray[np.int32]:
+    def at_reference(self) -> dict[str, Any]:
         """Return the groups of the reference rows, int32 [column, row]."""
-        return np.array(self.reference, np.int32).reshape(len(self.reference), -1)
+        return {"groups": np.array(self.reference, np.int32).reshape(len(self.reference), -1)}
 
 
 def scalar_names(number: int, num_slopes: int = 0) -> tuple[str, ...]:

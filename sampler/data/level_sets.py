@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sampler.array_types import Codes, Floats
 from sampler.data.binning import MISSING
 from sampler.data.schema import Column, Schema
+from sampler.definitions.parts import PartFacts
 
 NAME = "categories"  # of the part, and of the setting
 SETS = "sets"
@@ -84,7 +85,7 @@ class SetsOfColumn:
 
 
 @dataclass(frozen=True)
-class LevelSets:
+class LevelSets(PartFacts):
     """Sets of the levels of all categories of more than two levels.
 
     Attributes
@@ -108,10 +109,9 @@ class LevelSets:
         ]
         return cls(len(schema.coded), tuple(found)) if found else None
 
-    @property
-    def column_of(self) -> NDArray[np.int64]:
-        """Feature of each column that is added, int64."""
-        return np.repeat([own.column for own in self.columns], self.counts)
+    def coded_columns(self, num_features: int) -> list[int]:  # noqa: ARG002
+        """Return the feature of each column that is added."""
+        return np.repeat([own.column for own in self.columns], self.counts).tolist()
 
     @property
     def counts(self) -> list[int]:

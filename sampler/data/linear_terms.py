@@ -12,6 +12,7 @@ import numpy as np
 from sampler.array_types import Floats
 from sampler.data.schema import Schema
 from sampler.definitions.design import Design
+from sampler.definitions.parts import PartFacts
 from sampler.errors import SettingsError
 
 ROWS = 1024  # rows processed at once
@@ -20,7 +21,7 @@ MOST_TERMS = 250  # a block of draws has room for 255 scalars
 
 
 @dataclass(frozen=True)
-class LinearTerms:
+class LinearTerms(PartFacts):
     """Terms z of a linear part, made of coded columns, in the order of its slopes.
 
     A term is ``(x - mean) / scale`` of a coded column x held between `low` and `high`, 0 where x is missing;
@@ -95,10 +96,8 @@ class LinearTerms:
         return cls(**_by_field(rows), slope_scale=sd / math.sqrt(len(rows)), times=times)
 
     @classmethod
-    def of_columns(
-        cls, design: Design, schema: Schema, names: Sequence[str], sd: float
-    ) -> LinearTerms | None:
-        """Make a term of each of these columns, no categories, for slopes that differ by group; None of none.
+    def of_columns(cls, design: Design, schema: Schema, names: Sequence[str], sd: float) -> LinearTerms:
+        """Make a term of each of these columns, no categories, for slopes that differ by group.
 
         Raises
         ------
@@ -114,7 +113,7 @@ class LinearTerms:
             if not own:
                 raise SettingsError(has_no_slope(name), field="slopes", code="not_applicable")
             rows += own
-        return cls(**_by_field(rows), slope_scale=sd) if rows else None
+        return cls(**_by_field(rows), slope_scale=sd) if rows else NO_TERMS
 
     def of(self, values: Design) -> Floats:
         """Compute the terms, float64 [term, row], of rows before binning [coded column, row]."""
@@ -175,6 +174,9 @@ class LinearTerms:
         if not np.all(np.isfinite(numbers)) or not np.all(numbers[1] > 0) or not terms.slope_scale > 0:
             raise ValueError("its linear part has figures out of range")
         return terms
+
+
+NO_TERMS = LinearTerms((), (), (), (), (), (), 0.0)
 
 
 def _standardised(position: int, present: Floats, schema: Schema) -> list[tuple[Any, ...]]:

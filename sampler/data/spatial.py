@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sampler.array_types import Floats
 from sampler.data.schema import Schema
 from sampler.definitions.design import Design
+from sampler.definitions.parts import PartFacts
 
 NAME = "spatial"  # of the part
 WAVES = 100  # whose frequencies are the smallest
@@ -45,7 +46,7 @@ class PlacedRows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Surface:
+class Surface(PartFacts):
     """Facts of a surface that the header of a model keeps.
 
     Attributes

@@ -8,9 +8,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from typing import Any
 
 from sampler.definitions.pairs import Combination, Pair
 from sampler.definitions.setting import FormField, Setting
+
+
+class PartFacts:
+    """Facts of a part that the header of a model keeps, with `to_json` and `from_json` (see `Part`)."""
+
+    @property
+    def needs_values(self) -> bool:
+        """Whether the model needs rows' values before binning."""
+        return False
+
+    def coded_columns(self, num_features: int) -> list[int]:  # noqa: ARG002
+        """Return the feature (`num_features`: none) of each column that trees have beside these."""
+        return []
+
+    def at_reference(self) -> dict[str, Any]:
+        """Return what it knows of the reference rows, as fields of `sampler.data.encode.Coded`."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -24,16 +42,16 @@ class Part:
     design
         How rows make it: a class of `sampler.preparation.part.PartDesign`.
     header
-        What the header of a model keeps of it: a class with `to_json` and, as a class method,
+        What the header of a model keeps of it: a class of `PartFacts`, with `to_json` and, as a class method,
         `from_json(value, schema, shape)` of the columns and the shape [coded column, row] of the reference
-        rows, which raises ValueError, KeyError or TypeError for anything else. Where its `needs_values` is
-        true the model needs rows' values before binning.
+        rows, which raises ValueError, KeyError or TypeError for anything else.
     key
         Where the header has that; empty for "part " and the part's name.
     chain
         What chains of numbers, or of latent ones, draw of it: a class of `sampler.bart.part.ChainPart`.
     law
-        What laws of outcomes have of it: a class of `sampler.posterior.parts.part.LawPart`.
+        What laws of outcomes have of it, where there is a header: a class of
+        `sampler.posterior.parts.part.LawPart`.
     cost
         What it adds to the cost of a fit: a class of `sampler.costs.part.PartCost`.
     card

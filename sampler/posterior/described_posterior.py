@@ -282,11 +282,9 @@ class DescribedPosterior:
     @property
     def slopes_of_groups(self) -> tuple[str, ...]:
         """Names of the features whose slope differs by group."""
-        groupings = self.header.groupings
-        if groupings is None or groupings.slopes is None:
-            return ()
-        coded = self.schema.coded
-        return tuple(self.schema.columns[coded[position][0]].name for position in groupings.slopes.column)
+        coded, groupings = self.schema.coded, self.header.groupings
+        sloped = groupings.slopes.column if groupings else ()
+        return tuple(self.schema.columns[coded[position][0]].name for position in sloped)
 
     def group_slope_sds(self, num_draws: int | None = None) -> Floats:
         """Return draws of standard deviations of slopes, [column of groups, slope, chain, draw].

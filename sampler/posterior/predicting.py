@@ -19,7 +19,6 @@ from sampler.families import FAMILIES
 from sampler.posterior.core.intervals import Interval, IntervalFigures, IntervalKind, Quantile, Request
 from sampler.posterior.core.row_blocks import MAX_CELLS
 from sampler.posterior.laws.law import Law
-from sampler.posterior.parts.intercepts import INCLUDED
 from sampler.posterior.parts.part import LawPart
 from sampler.posterior.results.prediction import Prediction
 from sampler.storage.model_header import Header
@@ -109,7 +108,7 @@ def _prediction(
         request.kind,
         flags,
         law.classes,
-        groups="" if law.intercepts is None else INCLUDED[request.kind],
+        groups="".join(part.included.get(request.kind, "") for part in law.parts),
         labels=coded.labels,
     )
 

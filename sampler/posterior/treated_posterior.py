@@ -193,7 +193,7 @@ def rows_of_fit(training: Training, header: Header) -> Coded:
     codes = training.codes[: len(header.grid.cuts)]
     if header.needs_values:
         values = np.zeros(codes.shape)
-        if header.groupings and header.groupings.slopes:
+        if header.groupings and header.groupings.num_slopes:
             z = training.part(GroupTraining).z
             assert z is not None, "there are slopes"
             header.groupings.slopes.restore(values, z)

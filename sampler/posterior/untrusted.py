@@ -131,7 +131,7 @@ def _check_count(num_chains: int) -> None:
 
 def _check_sizes(header: Header, heads: Sequence[tuple[int, int, int]]) -> None:
     """Check the numbers of draws, trees per draw and nodes in the heads of all blocks, and beside them."""
-    beside = [] if header.effects is None else header.effects.propensities
+    beside = header.effects.propensities if header.effects else ()
     every = [*heads, *(draw_codec.sizes(each.trees) for each in beside)]
     draws, nodes = sum(head[0] for head in every), sum(head[2] for head in every)
     if not all(head[0] for head in heads) or len({head[1] for head in heads}) > 1:

@@ -68,7 +68,7 @@ class GroupsDesign(PartDesign):
                     [DataProblem(column.name, row, "the fit had no such group, so this row was not in it")]
                 )
         sizes, terms = tuple(map(len, facts.rows)), facts.slopes
-        if terms is None:
+        if not terms.column:
             return GroupTraining(rows.groups, sizes, facts.scales)
         line = rows.facts.get("line")
         lines = [] if line is None else [*zip(line.column, line.missing, strict=True)]

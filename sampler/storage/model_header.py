@@ -33,7 +33,7 @@ from sampler.data.transform import IDENTITY, Transform
 from sampler.data.treatment.design import ROLE, TWO, EffectDesign
 from sampler.data.treatment.panel import Panel
 from sampler.definitions.data import CENSORING, COLUMN_ROLES, LIMITS, OF_LIKELIHOOD, PREDICTED
-from sampler.definitions.parts import PARTS, code_of_parts
+from sampler.definitions.parts import PARTS, PartFacts, code_of_parts
 from sampler.definitions.several import MAX_OUTCOMES
 from sampler.engines import load_code
 from sampler.errors import PackedError
@@ -179,7 +179,7 @@ class Header:
     def kinds_beside(self) -> dict[str, str]:
         """Kinds of the columns of `beside`, by name: arms of a treatment have names, a dose is a number."""
         own = {name: COLUMN_ROLES[role].cells for role, name in self.beside.items()}
-        if self.effects is not None and self.arms != TWO:
+        if ROLE in self.beside and self.arms != TWO:
             own[self.beside[ROLE]] = "number" if all(map(_is_number, self.arms)) else "category"
         return own
 
@@ -325,9 +325,9 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def need_values(parts: Mapping[str, Any]) -> bool:
+def need_values(parts: Mapping[str, PartFacts]) -> bool:
     """Tell whether facts of parts, by name, need rows' values before binning."""
-    return any(getattr(facts, "needs_values", False) for facts in parts.values())
+    return any(facts.needs_values for facts in parts.values())
 
 
 def with_counts(header: bytes, *, num_draws: int, num_chains: int) -> bytes:

@@ -14,6 +14,7 @@ from sampler.array_types import Floats
 from sampler.data.binning import Grid
 from sampler.data.schema import Schema
 from sampler.data.treatment.dose import Dose, checked_cuts
+from sampler.definitions.parts import PartFacts
 
 KINDS = ("bcf", "ps-bart", "plain")
 TWO = ("0", "1")  # arms of rows that were not treated, and of those that were
@@ -75,7 +76,7 @@ class FittedPropensity:
 
 
 @dataclass(frozen=True)
-class EffectDesign:
+class EffectDesign(PartFacts):
     """Columns that the trees have beside the features of rows with a treatment.
 
     The mean's trees have the treatment as a column, unless a forest of its own has the effect ("bcf"); then
@@ -139,10 +140,13 @@ class EffectDesign:
         of_codes = np.append(means, np.full(256 - len(means), means.mean()))
         return np.asarray(of_codes[codes[place]])
 
-    @property
-    def more_columns(self) -> int:
-        """Number of coded columns that the mean's trees have beside the features."""
-        return len(self.codes_of(np.zeros(0))) + len(self.propensities)
+    def coded_columns(self, num_features: int) -> list[int]:
+        """Return `num_features` for each column that the mean's trees have: of no feature."""
+        return [num_features] * (len(self.codes_of(np.zeros(0))) + len(self.propensities))
+
+    def at_reference(self) -> dict[str, Any]:
+        """Return the treatments of the reference rows."""
+        return {"by_role": {ROLE: self.treated}}
 
     def area_of(self, arms: tuple[float, float]) -> tuple[float, float] | None:
         """Return `FittedPropensity.auc` of the first of two arms that has a fit; None without one."""

@@ -19,6 +19,7 @@ from sampler.data.table import RawColumn, Table
 from sampler.data.target import reject_rows
 from sampler.data.treatment.design import MOST_ARMS
 from sampler.data.treatment.reading import FEWEST_OF_ARM
+from sampler.definitions.parts import PartFacts
 from sampler.errors import DataError, DataProblem, SettingsError
 
 PANEL = "panel"  # its name in `sampler.definitions.parts`
@@ -28,7 +29,7 @@ NAMED = 5  # units, cohorts and periods in a refusal
 
 
 @dataclass(frozen=True)
-class Panel:
+class Panel(PartFacts):
     """Facts of a panel, whose rows make a treatment with lags as arms, and a column of groups of cohorts.
 
     Attributes

@@ -13,13 +13,14 @@ from sampler.array_types import Bools, Codes
 from sampler.data.binning import MISSING
 from sampler.data.schema import OF_LEVELS, Schema
 from sampler.data.treatment.follow_up import FollowUp
+from sampler.definitions.parts import PartFacts
 
 SUPPORT = "support"
 NEAR = 0.1  # a number is beyond an arm's rows if more than this share of the cut points lies between
 
 
 @dataclass(frozen=True)
-class Support:
+class Support(PartFacts):
     """Certainty and range of the rows of the fit in each arm; of a dose all rows are one arm.
 
     Attributes

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from sampler import interrupt
 from sampler.data.encode import Coded, Copies
-from sampler.data.level_sets import NAME, LevelSets
 from sampler.errors import PackedError
 from sampler.posterior.kernels import tree_sums
 from sampler.posterior.kernels.tree_sums import SortedTrees
@@ -328,11 +327,9 @@ def _sums(ensemble: SortedTrees, codes: NDArray[np.uint8], draws: NDArray[np.int
 
 def columns_of_codes(header: Header) -> NDArray[np.int64]:
     """Return the column of each coded column of the trees; for those beside the features one past them."""
-    more = 0 if header.effects is None else header.effects.more_columns  # which are no features
-    own = [column for column, _ in header.schema.coded]
-    sets: LevelSets | None = header.parts.get(NAME)
-    of_sets = [] if sets is None else sets.column_of.tolist()
-    return np.array(own + [len(header.schema.columns)] * more + of_sets, np.int64)
+    own, count = [column for column, _ in header.schema.coded], len(header.schema.columns)
+    beside = [column for facts in header.parts.values() for column in facts.coded_columns(count)]
+    return np.array(own + beside, np.int64)
 
 
 def rules_per_draw(draws: Draws, header: Header) -> NDArray[np.int32]:

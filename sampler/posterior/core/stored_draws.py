@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -124,9 +125,8 @@ class StoredDraws:
     def reference(self) -> Coded:
         """Up to 200 training rows, evenly spaced, at which the chains are compared."""
         header = self.header
-        groups = None if header.groupings is None else header.groupings.reference_index()
-        by_role = {} if header.effects is None else {ROLE: header.effects.treated}
-        return Coded(header.reference, [], values=header.reference_values, groups=groups, by_role=by_role)
+        known = ChainMap(*(facts.at_reference() for facts in header.parts.values()))
+        return Coded(header.reference, [], values=header.reference_values, **known)
 
     @property
     def reference_outcomes(self) -> tuple[Coded, NDArray[np.float64], NDArray[np.float64] | None] | None:

@@ -78,7 +78,7 @@ def aggregate(
         upper=upper,
         rows=np.bincount(sets.place, minlength=sets.count),
         observed_rows=np.bincount(sets.place[seen], minlength=sets.count),
-        new_groups=_new_groups(law, coded, sets),
+        new_groups=_new_groups(coded, sets),
         level=request.level,
         interval=request.interval,
         warnings=[*coded.warnings, *sets.warnings, *few_note(int(sums.by_few.sum()), "figure", sd="")],
@@ -153,10 +153,10 @@ def _in_words(law: Law, request: AggregateRequest) -> str:
     return f"{words}, {name} = {first} less {name} = {second}"
 
 
-def _new_groups(law: Law, coded: Coded, sets: RowSets) -> Longs:
+def _new_groups(coded: Coded, sets: RowSets) -> Longs:
     """Count the groups of each set that the model has not seen."""
     counts = np.zeros(sets.count, np.int64)
-    if law.intercepts is None or coded.groups is None:
+    if coded.groups is None:
         return counts
     for own in coded.groups:
         new, level = new_levels(own[sets.rows])

@@ -18,6 +18,7 @@ from sampler.data.treatment.support import SUPPORT, Support
 from sampler.posterior.explanations.contrasts import MAX_CELLS
 from sampler.posterior.laws.law import Law
 from sampler.posterior.parts.compared_treatments import Compared
+from sampler.posterior.parts.effects import EffectDraws
 from sampler.posterior.results.effect_checks import Balance, Overlap, Sensitivity
 from sampler.posterior.results.effect_estimates import EffectEstimate
 from sampler.storage.model_header import Header
@@ -109,7 +110,7 @@ def _sds(law: Law, coded: Coded, arm: float | None, chosen: NDArray[np.int64]) -
 
 
 def overlap_of(
-    law: Law,
+    effects: EffectDraws,
     compared: Compared,
     arms: tuple[Bools, Bools],
     unsupported: Bools | None,
@@ -128,7 +129,7 @@ def overlap_of(
         outside = float(np.mean(np.any(propensities[[*map(int, compared.pair)]] < EDGE, axis=0)))
     share = None if unsupported is None else float(unsupported.mean())
     overlap = Overlap(shares[0], shares[1], outside, supported, share)
-    known = None if law.effects is None else law.effects.design.area_of(compared.pair)
+    known = effects.design.area_of(compared.pair)
     if known is None:
         return overlap
     if compared.dose is not None:

@@ -50,11 +50,8 @@ def summarise_groups(law: Law, level: float) -> list[GroupEffects]:
 
         slopes = []
         for term in range(1, intercepts.terms):
-            assert intercepts.groupings.slopes is not None
-            position, unit = (
-                intercepts.groupings.slopes.column[term - 1],
-                intercepts.groupings.slopes.scale[term - 1],
-            )
+            terms = intercepts.groupings.slopes
+            position, unit = terms.column[term - 1], terms.scale[term - 1]
             factor = intercepts.factor[k, chosen]
             with_intercept = factor[:, term, 0] / intercepts.all_sds[k, term, chosen]
             correlation = Correlation(float(with_intercept.mean()), **_ends(with_intercept, tails))

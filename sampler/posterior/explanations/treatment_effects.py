@@ -31,6 +31,7 @@ from sampler.posterior.explanations.effect_tree import divide
 from sampler.posterior.explanations.panels import columns_by, serial_warnings, widened_parts
 from sampler.posterior.laws.law import Law
 from sampler.posterior.parts.compared_treatments import Compared
+from sampler.posterior.parts.effects import EffectDraws
 from sampler.posterior.predicting import few_note
 from sampler.posterior.results.effect_checks import Balance
 from sampler.posterior.results.effect_estimates import (
@@ -42,6 +43,7 @@ from sampler.posterior.results.effect_estimates import (
 )
 from sampler.posterior.results.treatment_effects import TreatmentEffects
 from sampler.posterior.verdict.effects import MOST_ROWS, EffectsUse, judge_average
+from sampler.storage.model_header import Header
 
 OF = ("all", "treated", "untreated")
 ALL = ""  # part of all rows, see `Averages`
@@ -117,7 +119,8 @@ def treatment_effects(
         For a model without a treatment, and a column that has no groups.
 
     """
-    header, chains = law.draws.header, law.draws.num_chains
+    header, chains, effects = law.draws.header, law.draws.num_chains, law.effects
+    assert effects is not None, "the model has a treatment"
     compared, measure = request.compared, request.measure
     rows, labels, warnings = _counted(coded, request), coded.labels, list(coded.warnings)
     sent = coded
@@ -166,14 +169,16 @@ def treatment_effects(
         if own.any()
     }
     of_groups = {name: f"group {name}" for name in groups if f"group {name}" in found}
-    of_arms = None if law.effects is None else law.effects.columns.arms(coded.codes)
+    of_arms = effects.columns.arms(coded.codes)
     propensity = None if of_arms is None else of_arms[0 if compared.dose else int(compared.pair[0])]
     overlap = None
     if known is not None:
-        overlap = overlap_of(law, compared, (treated, others), unsupported, of_arms, found.get("supported"))
+        overlap = overlap_of(
+            effects, compared, (treated, others), unsupported, of_arms, found.get("supported")
+        )
         warnings += overlap_warnings(overlap, compared)
     warnings += few_note(averages.by_few, "figure", sd="")
-    average = found[ALL]
+    average, adds = found[ALL], law.adds_effect if measure.name is None else measure.name == "ratio"
     judged = evenly_spaced(coded.num_rows, MOST_ROWS)
     of_rows = measure.effect_of(law, coded.part(judged), chosen, compared).T
     followed = measure.of_arms(compared)
@@ -184,7 +189,9 @@ def treatment_effects(
         arms={}
         if len(header.arms) == len(TWO) or compared.lags
         else _of_each_arm(law, coded, request, chosen),
-        dose=_dose(compared, law, averages.draws(ALL), request.level),
+        dose=_dose(
+            compared, law.adds_effect and effects.design.kind == "bcf", averages.draws(ALL), request.level
+        ),
         holds=what_must_hold(
             header.schema.target.name,
             str(header.settings.get("assignment", "observed")) if header.panel is None else PANEL,
@@ -201,8 +208,8 @@ def treatment_effects(
         spread=_figure(spread, request.level),
         tree=_tree(law, coded, values, mean, spread, request.level, in_arm),
         overlap=overlap,
-        balance=_balance(law, sent, request),
-        sensitivity=sensitivity_of(average, None if compared.by_unit else _outcome_sd(law, measure)),
+        balance=_balance(header, effects, sent, request),
+        sensitivity=sensitivity_of(average, None if compared.by_unit or not adds else effects.design.sd),
         mean=mean,
         lower=lower,
         upper=upper,
@@ -237,13 +244,12 @@ def _ratio(
     return _figure(1.0 + effect / request.compared.scale * coded.num_rows / total, request.level)
 
 
-def _dose(compared: Compared, law: Law, average: Floats, level: float) -> EffectOfDose | None:
+def _dose(compared: Compared, linear: bool, average: Floats, level: float) -> EffectOfDose | None:
     """Say what range the doses had, and what a standard deviation of them does on average; None of arms."""
-    if compared.dose is None or law.effects is None:
+    if compared.dose is None:
         return None
     by_sd = _figure(average * (compared.dose.sd / compared.length), level)
     lowest, *_, highest = compared.dose.points
-    linear = law.effects.design.kind == "bcf" and law.adds_effect
     return EffectOfDose(compared.by_unit, lowest, highest, compared.dose.sd, by_sd, linear)
 
 
@@ -270,17 +276,17 @@ def _of_each_arm(
     return found
 
 
-def _balance(law: Law, coded: Coded, request: EffectsRequest) -> list[Balance]:
+def _balance(header: Header, effects: EffectDraws, coded: Coded, request: EffectsRequest) -> list[Balance]:
     """Compare features between the rows of two arms, weighted by the probability of each row's own.
 
     Where only rows of one arm count, the other is weighted to be like them. Of a dose features are correlated
     with it, and with its distance from what was expected.
     """
     known = coded.by_role.get(ROLE)
-    if known is None or not law.effects:
+    if known is None:
         return []
-    header, of_arms, pair = law.draws.header, law.effects.columns.arms(coded.codes), request.compared.pair
-    if law.effects.design.dose is not None:
+    of_arms, pair = effects.columns.arms(coded.codes), request.compared.pair
+    if effects.design.dose is not None:
         return balance_of_doses(header, coded, known, None if of_arms is None else of_arms[0])
     first = request.compared.are_first(known)
     rows = np.flatnonzero(first | (known == pair[1]))
@@ -289,12 +295,6 @@ def _balance(law: Law, coded: Coded, request: EffectsRequest) -> list[Balance]:
         own = of_arms[known[rows].astype(np.int64), rows]
         toward = 1.0 if request.of == "all" else of_arms[int(pair[request.of == "untreated"]), rows]
     return balance_of(header, coded.part(rows), first[rows], own, toward)
-
-
-def _outcome_sd(law: Law, measure: Measure) -> float | None:
-    """Return the sd of what the effect is added to; None of a transformed outcome, classes and times."""
-    adds = law.adds_effect if measure.name is None else measure.name == "ratio"
-    return law.effects.design.sd if law.effects is not None and adds else None
 
 
 def _larger(averages: Averages, parts: dict[str, str]) -> dict[str, dict[str, float]]:

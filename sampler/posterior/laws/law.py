@@ -288,20 +288,19 @@ class Law:
 
     def group_sds(self, num_draws: int | None = None) -> Floats:
         """Return draws of standard deviations of intercepts, float64 [column of groups, chain, draw]."""
-        chosen, used = self.draws.choose(num_draws)
-        if self.intercepts is None:
-            return np.zeros((0, self.draws.num_chains, used))
-        return self.intercepts.sds[:, chosen].reshape(-1, self.draws.num_chains, used)
+        return self._sds_by_group(num_draws)[:, 0]
 
     def group_slope_sds(self, num_draws: int | None = None) -> Floats:
         """Return draws of standard deviations of slopes, [column of groups, slope, chain, draw].
 
         Slopes are those of standardised features.
         """
+        return self._sds_by_group(num_draws)[:, 1:]
+
+    def _sds_by_group(self, num_draws: int | None) -> Floats:
+        """Return draws of standard deviations, [column of groups, intercept or slope, chain, draw]."""
         chosen, used = self.draws.choose(num_draws)
-        if self.intercepts is None:
-            return np.zeros((0, 0, self.draws.num_chains, used))
-        sds = self.intercepts.all_sds[:, 1:, chosen]
+        sds = self.intercepts.all_sds[:, :, chosen] if self.intercepts else np.zeros((0, 1, len(chosen)))
         return sds.reshape(*sds.shape[:2], self.draws.num_chains, used)
 
     @property

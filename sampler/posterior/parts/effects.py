@@ -93,13 +93,11 @@ class EffectDraws(LawPart):
     work = 100
 
     @classmethod
-    def of(cls, header: Header, chains: Sequence[Draws]) -> EffectDraws | None:
-        """Read the effect of a treatment; None of a model without one."""
-        if header.effects is None:
-            return None
+    def of(cls, facts: EffectDesign, header: Header, chains: Sequence[Draws]) -> EffectDraws:
+        """Read the effect of a treatment."""
         counts = FAMILIES[str(header.settings["family"])].target == "counts"
         columns, step = len(header.grid.cuts), float(header.constants["step"])
-        return cls(header.effects, chains, columns, step, counts=counts)
+        return cls(facts, chains, columns, step, counts=counts)
 
     def __init__(
         self, design: EffectDesign, chains: Sequence[Draws], num_features: int, step: float, *, counts: bool

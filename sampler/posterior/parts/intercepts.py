@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,6 @@ from sampler.storage.model_header import Header
 if TYPE_CHECKING:
     from sampler.posterior.core.intervals import Sums
 
-INCLUDED = {  # what answers include, by the kind of interval
-    "predictive": "a new outcome in its group: the intercept of a known group, that of a new one with the "
-    "standard deviation of all groups, and noise",
-    "credible": "the mean outcome in the row's group; of a new group the mean over groups, without their "
-    "standard deviation",
-    "calibrated": "a new outcome in its group, as covered for held-out rows",
-}
 GROUP = 50  # work of a column of groups; see `LawPart.work`
 MOST_RHAT = 1.2  # largest R-hat of a standard deviation that the summary does not mention
 MOST_STEPS = 1 << 30  # largest sum of trees to which int32 intercepts of four columns can be added
@@ -43,13 +36,18 @@ class InterceptDraws(LawPart):
 
     in_steps, knows_all = True, False
     not_explained = ", intercepts of groups left out"
+    included: ClassVar[Mapping[str, str]] = {
+        "predictive": "a new outcome in its group: the intercept of a known group, that of a new one with "
+        "the standard deviation of all groups, and noise",
+        "credible": "the mean outcome in the row's group; of a new group the mean over groups, without their "
+        "standard deviation",
+        "calibrated": "a new outcome in its group, as covered for held-out rows",
+    }
 
     @classmethod
-    def of(cls, header: Header, chains: Sequence[Draws]) -> InterceptDraws | None:
-        """Read the effects of groups; None of a model without them."""
-        if header.groupings is None:
-            return None
-        return cls(header.groupings, header.schema.groups, chains, float(header.constants["step"]))
+    def of(cls, facts: Groupings, header: Header, chains: Sequence[Draws]) -> InterceptDraws:
+        """Read the effects of groups."""
+        return cls(facts, header.schema.groups, chains, float(header.constants["step"]))
 
     def __init__(
         self, groupings: Groupings, columns: Sequence[Column], chains: Sequence[Draws], step: float
@@ -144,7 +142,7 @@ class InterceptDraws(LawPart):
 
     def _z(self, coded: Coded, rows: slice | NDArray[np.int64]) -> Floats | None:
         """Return what slopes are multiplied by at some rows, float64 [slope, row]; None without slopes."""
-        if self.groupings.slopes is None:
+        if self.terms == 1:
             return None
         assert coded.values is not None, "rows of a model with slopes of groups keep their values"
         return self.groupings.slopes.of(coded.values[:, rows])

@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import ClassVar
 
 from sampler.data.encode import Coded
-from sampler.data.level_sets import NAME, LevelSets
+from sampler.data.level_sets import LevelSets
 from sampler.posterior.parts.part import LawPart
 from sampler.storage.draws import Draws
-from sampler.storage.model_header import Header
 
 ROW = 10  # cost of a set at a row, see `LawPart.row_work`
 
@@ -20,13 +19,7 @@ class SetColumns(LawPart):
 
     in_steps: ClassVar[bool] = True
 
-    @classmethod
-    def of(cls, header: Header, chains: Sequence[Draws]) -> SetColumns | None:  # noqa: ARG003
-        """Read the sets; None of a model without any."""
-        sets = header.parts.get(NAME)
-        return None if sets is None else cls(sets)
-
-    def __init__(self, sets: LevelSets) -> None:
+    def __init__(self, sets: LevelSets, chains: Sequence[Draws]) -> None:  # noqa: ARG002
         self.sets = sets
         self.row_work = ROW * sum(sets.counts)
 

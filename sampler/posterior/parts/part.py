@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,8 @@ class LawPart:
         Whether it changes the law of outcomes and leaves f as it is.
     not_explained
         Words for what SHAP values leave out.
+    included
+        What answers include of it, by the kind of interval.
 
     """
 
@@ -46,14 +48,18 @@ class LawPart:
     knows_all: ClassVar[bool] = True
     wraps: ClassVar[bool] = False
     not_explained: ClassVar[str] = ""
+    included: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
-    def of(cls, header: Header, chains: Sequence[Draws]) -> LawPart | None:
-        """Read the part of a model from its draws; None of a model without it.
+    def of(cls, facts: Any, header: Header, chains: Sequence[Draws]) -> LawPart:  # noqa: ARG003
+        """Read the part of a model, of which the header keeps these facts, from its draws.
 
         Raises PackedError for draws that don't have what the header says.
         """
-        raise NotImplementedError
+        return cls(facts, chains)
+
+    def __init__(self, facts: Any, chains: Sequence[Draws]) -> None:
+        """Read the part, where that takes no more of the header."""
 
     def with_columns(self, coded: Coded) -> Coded:
         """Return rows with the columns that the mean's trees have beside those of the features."""
@@ -105,7 +111,5 @@ def load_parts() -> None:
 
 def parts_of(header: Header, chains: Sequence[Draws], without: Sequence[str] = ()) -> list[LawPart]:
     """Read the parts of a model, in their order, but some by name."""
-    classes: list[type[LawPart]] = [
-        resolve_name(part.law) for name, part in PARTS.items() if part.law and name not in without
-    ]
-    return [own for each in classes if (own := each.of(header, chains)) is not None]
+    names = [name for name in PARTS if PARTS[name].law and name in header.parts and name not in without]
+    return [resolve_name(PARTS[name].law).of(header.parts[name], header, chains) for name in names]

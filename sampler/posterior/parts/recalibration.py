@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from sampler.posterior.parts.part import LawPart
 from sampler.posterior.recalibration.recalibration import Recalibration
 from sampler.posterior.recalibration.score_table import ScoreTable
 from sampler.storage.draws import Draws
-from sampler.storage.model_header import RECALIBRATION, Header
 
 
 class Recalibrated(LawPart):
@@ -23,14 +22,8 @@ class Recalibrated(LawPart):
     in_steps: ClassVar[bool] = True
     wraps: ClassVar[bool] = True
 
-    def __init__(self, by: Recalibration) -> None:
+    def __init__(self, by: Recalibration, chains: Sequence[Draws] = ()) -> None:  # noqa: ARG002
         self.by = by
-
-    @classmethod
-    def of(cls, header: Header, chains: Sequence[Draws]) -> Self | None:  # noqa: ARG003
-        """Read it from the header; None of a model without."""
-        by = header.parts.get(RECALIBRATION)
-        return None if by is None else cls(by)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from sampler.posterior.kernels.moments import add_lines
 from sampler.posterior.parts.part import LawPart
 from sampler.posterior.protocol import Document
 from sampler.storage.draws import Draws
-from sampler.storage.model_header import Header
 
 LINE, TERM = 150, 5  # work of it, and of each of its terms; see `LawPart.work`
 LARGEST = 1e150  # largest slope, in units of y: its square is still finite
@@ -61,11 +60,6 @@ class Slopes(LawPart):
 
     They are scalars of the draws, unless `values` has them, float64 [draw, term].
     """
-
-    @classmethod
-    def of(cls, header: Header, chains: Sequence[Draws]) -> Slopes | None:
-        """Read the slopes of a linear part; None of a model without one."""
-        return None if header.linear is None else cls(header.linear, chains)
 
     def __init__(self, terms: LinearTerms, chains: Sequence[Draws], values: Floats | None = None) -> None:
         self.terms = terms

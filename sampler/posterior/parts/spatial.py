@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from sampler.array_types import Floats
 from sampler.data.encode import Coded
-from sampler.data.spatial import NAME, SCALARS, Surface, shares, wave_names
+from sampler.data.spatial import SCALARS, Surface, shares, wave_names
 from sampler.errors import PackedError
 from sampler.posterior.kernels.moments import add_lines
 from sampler.posterior.parts.part import LawPart
 from sampler.storage.draws import Draws
-from sampler.storage.model_header import Header
 
 WORK = 600  # see `LawPart.work`
 LARGEST = 1e150  # largest amplitude, in units of y: its square is still finite
@@ -29,12 +28,6 @@ class SurfaceDraws(LawPart):
 
     work = WORK
     not_explained = ", the surface over places left out"
-
-    @classmethod
-    def of(cls, header: Header, chains: Sequence[Draws]) -> SurfaceDraws | None:
-        """Read the surface; None of a model without one."""
-        surface = header.parts.get(NAME)
-        return None if surface is None else cls(surface, chains)
 
     def __init__(self, surface: Surface, chains: Sequence[Draws]) -> None:
         names = (*SCALARS, *wave_names())

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from sampler.array_types import Floats
+from sampler.definitions.parts import PartFacts
 from sampler.posterior.recalibration.scale_trees import ScaleTrees
 
 FARTHEST = 8.2  # normal scores beyond which a probability is 0 or 1 in floating point
@@ -23,7 +24,7 @@ SHARES = np.exp(-0.5 * POINTS**2) / np.exp(-0.5 * POINTS**2).sum()
 
 
 @dataclass(frozen=True)
-class Recalibration:
+class Recalibration(PartFacts):
     """Difference between the distribution of outcomes and what a law says of it, as learnt from rows.
 
     Attributes

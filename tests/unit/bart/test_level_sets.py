@@ -75,7 +75,7 @@ def test_the_sets_are_the_same_everywhere_and_always():
 def test_features_have_equal_shares_and_sets_equal_ones_of_their_category():
     prepared = prepare(*rows(), **PLAIN)
     sets, shares = prepared.parts[NAME], prepared.training.shares
-    column_of = np.append([column for column, _ in prepared.schema.coded], sets.column_of)
+    column_of = np.append([column for column, _ in prepared.schema.coded], sets.coded_columns(0))
     assert np.allclose(np.bincount(column_of, shares[0]), 1 / 3)
     of_sets = shares[0, sets.num_coded :]
     assert len(of_sets) == MOST_SETS

@@ -5,13 +5,14 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from level_constants import NAME
+from sampler.definitions.parts import PartFacts
 from sampler.errors import SettingsError
 from sampler.preparation.part import PartDesign
 from sampler.prior import outcome_sd
 
 
 @dataclass(frozen=True)
-class Levels:
+class Levels(PartFacts):
     """Facts that the header keeps: coded columns, one a level, and the prior sd of the constants."""
 
     column: str

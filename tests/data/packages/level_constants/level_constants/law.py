@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from level_constants import NAME
 from level_constants.chain import scalar_names
 from sampler.errors import PackedError
 from sampler.posterior.parts.part import LawPart
@@ -18,15 +17,12 @@ class LevelLaw(LawPart):
         self.levels, self.values = levels, values
 
     @classmethod
-    def of(cls, header, chains):
-        """Read the constants; None of a model without the part."""
-        levels = header.parts.get(NAME)
-        if levels is None:
-            return None
-        names = scalar_names(len(levels.places))
+    def of(cls, facts, header, chains):
+        """Read the constants."""
+        names = scalar_names(len(facts.places))
         if not all(name in draws.scalars for draws in chains for name in names):
             raise PackedError("the draws don't have the constants of the model's levels")
-        return cls(levels, np.concatenate([np.stack([d.scalars[name] for name in names], 1) for d in chains]))
+        return cls(facts, np.concatenate([np.stack([d.scalars[name] for name in names], 1) for d in chains]))
 
     def add_to(self, f, coded, chosen):
         """Add the constants of the rows' levels to f [draw, row]."""
