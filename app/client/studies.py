@@ -24,9 +24,7 @@ class Studies(Calls):
         **options
             Fields of POST /models/{id}/studies: permutations, level, seed.
         """
-        body = {"kind": "selection", **without_none(options)}
-        path = address("models", model, "studies")
-        return Study.of(self._json(Call("POST", path, json=body, keyed=True)))
+        return self.start_study(model, "selection", **options)
 
     def tune(self, model: str | Model, **options: Any) -> Study:
         """Start to compare settings on the rows of a model; `wait_study` returns the result (`tuning`).
@@ -42,17 +40,14 @@ class Studies(Calls):
             Fields of POST /models/{id}/studies: candidates ("model", "prior" or a list of settings), folds,
             score ("log_score" or "rmse"), parsimony, seed.
         """
-        body = {"kind": "tuning", **without_none(options)}
-        path = address("models", model, "studies")
-        return Study.of(self._json(Call("POST", path, json=body, keyed=True)))
+        return self.start_study(model, "tuning", **options)
 
     def calibrate(self, model: str | Model) -> Study:
         """Start to calibrate a model's intervals by five fits to the other folds of its training rows.
 
         After `wait_study`, ``client.predict(model, rows, interval="calibrated")`` answers with them.
         """
-        path = address("models", model, "studies")
-        return Study.of(self._json(Call("POST", path, json={"kind": "calibration"}, keyed=True)))
+        return self.start_study(model, "calibration")
 
     def placebo(self, model: str | Model, **options: Any) -> Study:
         """Start to fit a model again to treatments that did nothing; `wait_study` returns their effects.
@@ -67,9 +62,12 @@ class Studies(Calls):
         **options
             Fields of POST /models/{id}/studies: seed, periods_earlier (of a panel; 2 by default), level.
         """
-        body = {"kind": "placebo", **without_none(options)}
-        path = address("models", model, "studies")
-        return Study.of(self._json(Call("POST", path, json=body, keyed=True)))
+        return self.start_study(model, "placebo", **options)
+
+    def start_study(self, model: str | Model, kind: str, **options: Any) -> Study:
+        """Start a study of any kind with the fields of POST /models/{id}/studies; None leaves one out."""
+        body = {"kind": kind, **without_none(options)}
+        return Study.of(self._json(Call("POST", address("models", model, "studies"), json=body, keyed=True)))
 
     def study(self, study: str | Study) -> Study:
         """Return the present state of a study."""

@@ -15,7 +15,7 @@ from app.services.studies import stored
 from app.services.studies.calibration import CalibrationBody
 from app.services.studies.placebo import PlaceboBody
 from app.services.studies.selection import SelectionBody
-from app.services.studies.stored import StudyView
+from app.services.studies.stored import StudyBody, StudyView
 from app.services.studies.tuning import TuningBody
 from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions, Writing
 from app.web.scopes import GuardedRoute, needs
@@ -54,9 +54,7 @@ class _Queue:
         self.slots = health.slots_now(engine, settings)
         self._bell, self._after = bell, after
 
-    def start(
-        self, model_id: str, request: SelectionBody | TuningBody | CalibrationBody | PlaceboBody
-    ) -> Response:
+    def start(self, model_id: str, request: StudyBody) -> Response:
         """Start a study, then return to its part of a page."""
         planned = stored.plan(self.engine, self.owner, model_id, request, slots=self.slots)
         with self.transactions() as session:

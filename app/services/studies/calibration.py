@@ -25,7 +25,7 @@ class CalibrationBody(StrictBody):
     )
 
 
-def plan(data: TrainingData, slots: int) -> StudyPlan:
+def plan(_request: CalibrationBody, data: TrainingData, slots: int) -> StudyPlan:
     """Check a request and plan its fits; raises InvalidRequestError and those of a fit too large."""
     try:
         folds_of(data.num_rows, FOLDS, 0)

@@ -45,7 +45,7 @@ class PlaceboView:
     warnings: list[str]
 
 
-def plan(request: PlaceboBody, data: TrainingData) -> StudyPlan:
+def plan(request: PlaceboBody, data: TrainingData, _slots: int) -> StudyPlan:
     """Check a request and plan its fit.
 
     Raises

@@ -1,11 +1,12 @@
-"""Data that a study of any kind is planned from, and its plan."""
+"""Kinds of studies: the data that each is planned from, its plan, and what is made of its units."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from app.store.tables import Json
 
+StudyKind = Literal["selection", "tuning", "calibration", "placebo"]
 OF_COSTS = ("weights", "classes", "outcomes")  # that estimates of a fit's cost take beside its settings
 
 
@@ -28,3 +29,11 @@ class StudyPlan:
     fits: list[int]
     seconds: float
     num_bytes: int
+
+
+@dataclass(frozen=True)
+class KindOfStudy:
+    """A kind of studies: the plan of a request, and the result of all units' statistics, if it has one."""
+
+    plan: Callable[[Any, TrainingData, int], StudyPlan]
+    result: Callable[[Json, Sequence[Json]], Any] | None = None

@@ -1,7 +1,7 @@
 """Studies "selection": the features that matter beyond chance, by a permutation null."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from pydantic import BeforeValidator, Field
@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits.costs import check_memory, check_seconds
 from app.services.request_bodies import StrictBody
-from app.services.studies.plan import OF_COSTS, StudyPlan, TrainingData
+from app.services.studies.plan import OF_COSTS, StudyKind, StudyPlan, TrainingData
 from app.services.views import SHOWN, filled, schema_of
 from app.store.tables import Json
 from sampler import Settings, SettingsError
@@ -34,7 +34,8 @@ _CHECKED: dict[str, Setting] = {"permutations": PERMUTATIONS, "level": LEVEL, "s
 def _check_kind(kind: Any) -> Any:
     """Refuse a kind that doesn't exist; a body without a known one is read as a selection."""
     if kind != "selection":
-        raise PydanticCustomError("kind", "Input should be 'selection', 'tuning', 'calibration' or 'placebo'")
+        *kinds, last = map(repr, get_args(StudyKind))
+        raise PydanticCustomError("kind", f"Input should be {', '.join(kinds)} or {last}")
     return kind
 
 

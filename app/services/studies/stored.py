@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, get_args
 
 from pydantic import Discriminator, Field, Tag
 from sqlalchemy import Engine
@@ -18,7 +18,7 @@ from app.services.resources import Resource
 from app.services.studies import calibration, placebo, selection, tuning
 from app.services.studies.calibration import CalibrationBody
 from app.services.studies.placebo import PlaceboBody, PlaceboView
-from app.services.studies.plan import StudyPlan, TrainingData
+from app.services.studies.plan import KindOfStudy, StudyKind, StudyPlan, TrainingData
 from app.services.studies.selection import SelectionBody
 from app.services.studies.tuning import TuningBody
 from app.services.views import SHOWN, ErrorView, State, filled, if_any
@@ -33,7 +33,7 @@ from sampler.host.studies import Selection, Tuning
 
 def _kind(body: Any) -> str:
     named = body.get("kind") if isinstance(body, dict) else getattr(body, "kind", None)
-    return f"kind-{named}" if named in ("tuning", "calibration", "placebo") else "kind-selection"
+    return f"kind-{named}" if named in get_args(StudyKind) else "kind-selection"
 
 
 StudyBody = Annotated[
@@ -43,6 +43,12 @@ StudyBody = Annotated[
     | Annotated[PlaceboBody, Tag("kind-placebo")],
     Discriminator(_kind),
 ]
+KINDS: dict[str, KindOfStudy] = {
+    "selection": KindOfStudy(selection.plan, selection.result),
+    "tuning": KindOfStudy(tuning.plan, tuning.result),
+    "calibration": KindOfStudy(calibration.plan),
+    "placebo": KindOfStudy(placebo.plan, placebo.result),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +66,7 @@ class StudyView:
 
     id: str
     model_id: str
-    kind: Literal["selection", "tuning", "calibration", "placebo"]
+    kind: StudyKind
     state: State
     request: Annotated[dict[str, Any], Field(description="The request, with all settings of the fits.")]
     progress: FitsView
@@ -103,7 +109,7 @@ def plan(
     engine: Engine,
     owner: str,
     model_id: str,
-    request: SelectionBody | TuningBody | CalibrationBody | PlaceboBody,
+    request: StudyBody,
     *,
     slots: int = 0,
 ) -> StudyOfModel:
@@ -141,13 +147,7 @@ def plan(
         coded_columns=coded_columns(kinds, datasets.summaries_of(dataset)),
         settings=model.settings,
     )
-    if isinstance(request, TuningBody):
-        return StudyOfModel(model.id, tuning.plan(request, data, slots))
-    if isinstance(request, CalibrationBody):
-        return StudyOfModel(model.id, calibration.plan(data, slots))
-    if isinstance(request, PlaceboBody):
-        return StudyOfModel(model.id, placebo.plan(request, data))
-    return StudyOfModel(model.id, selection.plan(request, data, slots))
+    return StudyOfModel(model.id, KINDS[request.kind].plan(request, data, slots))
 
 
 def accept(session: Session, owner: str, planned: StudyOfModel) -> StudyView:
@@ -194,16 +194,16 @@ def _view(session: Session, study: Study, *, with_result: bool = True) -> StudyV
     done = study.num_fits if succeeded else store.fits_done(session, study.id)
     fraction = 1.0 if succeeded else min(done / study.num_fits, 0.99)
     statistics: list[Json] = store.statistics(session, study.id) if succeeded and with_result else []
-    shown = study.kind if statistics else None
+    results = {name: None for name, kind in KINDS.items() if kind.result}
+    if statistics and (made := KINDS[study.kind].result):
+        results[study.kind] = made(study.request, statistics)
     return filled(
         StudyView,
         study,
         request={name: value for name, value in study.request.items() if name != "at_once"},
         progress=FitsView(fraction=fraction, fits_done=done, fits=study.num_fits),
-        selection=selection.result(study.request, statistics) if shown == "selection" else None,
-        tuning=tuning.result(study.request, statistics) if shown == "tuning" else None,
-        placebo=placebo.result(study.request, statistics) if shown == "placebo" else None,
         error=if_any(ErrorView, study.error),
+        **results,
     )
 
 
