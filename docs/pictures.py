@@ -71,6 +71,7 @@ def _reasons() -> None:
         "interactions": session["pairs"].plot(),
         "contrast": session["contrast"].plot(),
         "selection": session["selection"].plot("se"),
+        "trees": session["by_trees"].plot(),
     }
     for name, axes in charts.items():
         _save(axes.figure, f"why-{name}.svg")

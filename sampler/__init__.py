@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sampler.stepwise.sampler import Sampler
     from sampler.storage.draw_codec import pack, unpack
     from sampler.storage.draws import Draws
+    from sampler.studies.inclusion_by_trees import inclusion_by_trees
     from sampler.studies.selection import select_features
     from sampler.studies.tuning import tune
 
@@ -60,6 +61,7 @@ _HOMES = {
     "fit": "fitting",
     "fit_many": "many.fitting",
     "holdout_rows": "data.splits.holdout",
+    "inclusion_by_trees": "studies.inclusion_by_trees",
     "is_warm": "kernels.jit",
     "load": "fitting",
     "load_many": "many.fitting",
@@ -99,6 +101,7 @@ __all__ = [
     "fit",
     "fit_many",
     "holdout_rows",
+    "inclusion_by_trees",
     "is_warm",
     "load",
     "load_many",

@@ -1,4 +1,4 @@
-"""`bartserve models select`, `tune`, `calibrate` and `placebo`: studies of a model by further fits."""
+"""`bartserve models select`, `tune`, `calibrate` and so on: studies of a model by further fits."""
 
 import json
 from typing import Annotated, Any
@@ -18,6 +18,7 @@ def register(models: typer.Typer) -> None:
     models.command("tune")(tune_settings)
     models.command("calibrate")(calibrate)
     models.command("placebo")(placebo)
+    models.command("inclusion-by-trees")(inclusion_by_trees)
 
 
 def select_features(
@@ -95,6 +96,12 @@ def tune_settings(
         print_json(ended.document)
         return
     result = ended.tuning or {"trials": [], "chosen": None}
+    _print_trials(result)
+    if ended.tuning and ended.tuning["best"] is not None:
+        err.print(f"best      {json.dumps(ended.tuning['best'])}")
+
+
+def _print_trials(result: dict[str, Any]) -> None:
     table = make_table("", "settings", "log score", "behind", "+-", "rmse", "90%", "seconds")
     for place, trial in enumerate(result["trials"]):
         settings = json.dumps(trial["settings"])
@@ -106,8 +113,6 @@ def tune_settings(
         outcome = f"{settings}: {trial['refused']}" if trial["refused"] else settings
         table.add_row(mark, outcome, *cells)
     print_table(table, "There are no candidates.")
-    if ended.tuning and ended.tuning["best"] is not None:
-        err.print(f"best      {json.dumps(ended.tuning['best'])}")
 
 
 def calibrate(model: ModelName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None) -> None:
@@ -158,3 +163,37 @@ def placebo(
     print_table(table, "It has no effects.")
     for sentence in found["warnings"]:
         err.print(sentence)
+
+
+def inclusion_by_trees(
+    model: ModelName,
+    num_trees: Annotated[
+        list[int] | None, typer.Option(help="A number of trees; repeatable. Default: 10, 20, 50, 100, 200.")
+    ] = None,
+    folds: Annotated[
+        int | None, typer.Option(help="Compare them by rows left out, too, with that many folds.")
+    ] = None,
+    level: Annotated[float | None, typer.Option(help="Probability of the intervals. Default: 0.9.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Fit a model again with few trees and with many, and print the features' shares of the split rules."""
+    from app.cli.progress import follow_study
+
+    with asking(url, data_dir, err.print) as client:
+        study = client.inclusion_by_trees(model, num_trees=num_trees or None, folds=folds, level=level)
+        ended = follow_study(client, study, err)
+    if as_json:
+        print_json(ended.document)
+        return
+    for outcome, found in ended.document["inclusion_by_trees"].items():
+        table = make_table(outcome, *(f"{number} trees" for number in found["num_trees"]))
+        lines = zip(found["names"], *found["mean"], strict=True)
+        for name, *shares in sorted(lines, key=lambda line: -line[1]):
+            table.add_row(name, *(f"{share:.4f}" for share in shares))
+        print_table(table, "The model has no features.")
+        err.print(found["reading"])
+        scores = found["scores"]
+    if scores is not None:
+        _print_trials(scores)

@@ -64,6 +64,21 @@ class Studies(Calls):
         """
         return self.start_study(model, "placebo", **options)
 
+    def inclusion_by_trees(self, model: str | Model, **options: Any) -> Study:
+        """Start to fit a model again with few trees and with many; `wait_study` returns its features' shares.
+
+        They are in the study's `document["inclusion_by_trees"]`, by outcome: `mean`, `lower` and `upper`, a
+        list for each number of trees with the share of the split rules of each of the `names`.
+
+        Parameters
+        ----------
+        model
+            A succeeded model, its id, or a name, which means its newest that has succeeded.
+        **options
+            Fields of POST /models/{id}/studies: num_trees (a list), folds, level.
+        """
+        return self.start_study(model, "inclusion_by_trees", **options)
+
     def start_study(self, model: str | Model, kind: str, **options: Any) -> Study:
         """Start a study of any kind with the fields of POST /models/{id}/studies; None leaves one out."""
         body = {"kind": kind, **without_none(options)}

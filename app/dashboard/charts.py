@@ -28,7 +28,7 @@ from app.services.explanations.survival import SurvivalBody
 from app.services.outcomes import summary
 from app.services.predictions import forecasts
 from app.services.predictions.forecasts import ForecastBody
-from app.services.studies.stored import placebo_of
+from app.services.studies.stored import result_of
 from app.web.scopes import GuardedRoute, needs
 from sampler.host.charts import (
     chains,
@@ -243,7 +243,7 @@ async def treatment(
             raise NotFoundError("Curves are of times with events.")
         if part == "lags" and not found.by_lag:
             raise NotFoundError("Lags are of panels.")
-        before = placebo_of(asked.model[0].engine, asked.model[1], leads) if leads else None
+        before = result_of(asked.predictor.engine, asked.owner, "placebo", leads) if leads else None
         if part == "propensities" and (found.propensity is None or found.dose is not None):
             raise NotFoundError("No probability of being treated was fitted.")
         drawn: dict[str, tuple[Any, Sequence[Any]]] = {
@@ -262,6 +262,24 @@ async def treatment(
             "sensitivity": (treatments.sensitivity, [found.sensitivity, found.neutral]),
         }
         return Picture(*drawn[part])
+
+    return await asked.answer(find)
+
+
+@router.get("/inclusion-by-trees.svg")
+@needs(READ)
+async def inclusion_by_trees(
+    asked: TheAsked, study: Annotated[str, Query(max_length=100)], of: Annotated[str, Query(max_length=1000)]
+) -> Response:
+    """Return the chart of an outcome's shares of the rules by the number of trees, found by a study."""
+
+    def find(asked: Asked) -> Picture:
+        results = result_of(asked.predictor.engine, asked.owner, "inclusion_by_trees", study) or {}
+        if (found := results.get(of)) is None:
+            raise NotFoundError("The study has no such shares.")
+        shares = (np.array(each) for each in (found.mean, found.lower, found.upper))
+        figures = (found.num_trees, found.names, *shares)
+        return Picture(rankings.inclusion_by_trees, figures)
 
     return await asked.answer(find)
 

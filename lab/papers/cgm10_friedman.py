@@ -375,7 +375,9 @@ STUDIES = (
         _run_5,
         draw=_draw_5,
         small=1,
-        see="With 10 trees the last five columns almost vanish; with 200 every column is used.",
+        see="With 10 trees the last five columns almost vanish; with 200 every column is used. Of your own "
+        "columns `inclusion_by_trees` draws this, over HTTP `POST /models/{id}/studies` with "
+        '`{"kind": "inclusion_by_trees"}`.',
     ),
     Study(
         "cgm10-fig6",

@@ -2,6 +2,10 @@
 
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
 from sampler.studies.fold_scores import FoldScores, of_fold, score_fold
+from sampler.studies.inclusion_by_trees import MOST_NUMBERS as MOST_NUMBERS_OF_TREES
+from sampler.studies.inclusion_by_trees import NUM_TREES as NUMBERS_OF_TREES
+from sampler.studies.inclusion_by_trees import FitShares, InclusionByTrees, fit_shares
+from sampler.studies.inclusion_by_trees import check_numbers as check_numbers_of_trees
 from sampler.studies.placebo import placebo_fit
 from sampler.studies.selection import LEVEL as SELECTION_LEVEL
 from sampler.studies.selection import NUM_BURNIN as SELECTION_NUM_BURNIN
@@ -17,6 +21,8 @@ from sampler.studies.tuning import TriedSettings, Tuning, check_score
 from sampler.studies.tuning import compare as compare_settings
 
 __all__ = [
+    "MOST_NUMBERS_OF_TREES",
+    "NUMBERS_OF_TREES",
     "SELECTION_LEVEL",
     "SELECTION_NUM_BURNIN",
     "SELECTION_NUM_CHAINS",
@@ -26,15 +32,19 @@ __all__ = [
     "SELECTION_PERMUTATIONS",
     "TUNING_FOLDS",
     "TUNING_SCORES",
+    "FitShares",
     "FoldScores",
+    "InclusionByTrees",
     "NullFits",
     "SelectedFeature",
     "Selection",
     "TriedSettings",
     "Tuning",
     "candidates_of",
+    "check_numbers_of_trees",
     "check_score",
     "compare_settings",
+    "fit_shares",
     "merged",
     "of_fold",
     "placebo_fit",

@@ -360,6 +360,21 @@ def test_a_placebo_is_printed(run):
     assert (found["level"], found["groups"]) == (0.8, {})
 
 
+@pytest.mark.slow
+def test_shares_by_trees_are_printed(run):
+    """`models inclusion-by-trees` prints a table of shares and what they say, scores by folds, or JSON."""
+    asked = "bartserve models inclusion-by-trees cars --num-trees 3 --num-trees 12"
+    printed = run(f"{asked} --folds 2")
+    assert printed.returncode == 0, printed.stderr
+    head, *rows = printed.stdout.splitlines()
+    assert head.split() == ["mpg", "3", "trees", "12", "trees"]
+    assert "That is no test" in printed.stderr
+    assert any('{"num_trees": 12}' in row for row in rows)
+    found = json.loads(run(f"{asked} --level 0.5 --json").stdout)["inclusion_by_trees"]["mpg"]
+    assert (found["level"], found["scores"]) == (0.5, None)
+    assert [found["names"][0], *(f"{shares[0]:.4f}" for shares in found["mean"])] in map(str.split, rows)
+
+
 def test_settings_are_tuned(run):
     """`models tune` shows a table of candidates and the best, or JSON; what is no JSON is refused."""
     tried = '[{"num_trees": 5, "num_chains": 1, "num_draws": 10}, {"num_trees": 1, "num_draws": 10}]'

@@ -7,11 +7,12 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
+from app.services.studies import inclusion_by_trees as inclusion
 from app.services.studies import tuning
 from app.store import models, studies
 from app.store.engine import session_scope
 from app.store.tables import Study, Unit
-from sampler import fit, holdout_rows, select_features, tune
+from sampler import fit, holdout_rows, inclusion_by_trees, select_features, tune
 from sampler.data.splits.split_plan import FOLDS
 from tests.support.friedman import friedman_table
 from tests.support.processes.worker_service import OWNER, SHORT
@@ -27,6 +28,12 @@ TUNING = {
     "folds": 3,
     "parsimony": False,
     "seed": 4,
+}
+NUMBERS = [5, 20, 60]
+BY_TREES = {
+    "num_trees": NUMBERS,
+    "level": 0.8,
+    "tuning": TUNING | {"candidates": [{"num_trees": number} for number in NUMBERS]},
 }
 SLOW = 50  # times as many iterations
 
@@ -66,7 +73,12 @@ def model_id(service):
 
 
 @pytest.mark.parametrize(
-    ("kind", "options", "fits"), [("selection", SELECTION, FITS), ("tuning", TUNING, [2] * 6)]
+    ("kind", "options", "fits"),
+    [
+        ("selection", SELECTION, FITS),
+        ("tuning", TUNING, [2] * 6),
+        pytest.param("inclusion_by_trees", BY_TREES, [4] * 3 + [2] * 9, marks=pytest.mark.slow),
+    ],
 )
 def test_a_killed_workers_unit_is_run_again(service, model_id, kind, options, fits):
     """After SIGKILL in mid-study the next worker completes it, and the result equals the library's."""
@@ -84,7 +96,7 @@ def test_a_killed_workers_unit_is_run_again(service, model_id, kind, options, fi
         statistics = studies.statistics(session, study)
     rows = friedman_table(200)
     training = rows.take(np.setdiff1d(np.arange(200), holdout_rows(200, SHORT["holdout"], SHORT["seed"])))
-    check = {"selection": is_the_selection, "tuning": is_the_tuning}[kind]
+    check = {"selection": is_the_selection, "tuning": is_the_tuning, "inclusion_by_trees": is_by_trees}[kind]
     check(statistics, training.drop_columns("y"), training.column("y"))
 
 
@@ -104,6 +116,16 @@ def is_the_tuning(result, X, y):
     assert [asdict(trial) | {"seconds": None} for trial in trials] == [
         asdict(trial) | {"seconds": None} for trial in expected.trials
     ]
+
+
+def is_by_trees(result, X, y):
+    (found,) = inclusion.result(BY_TREES, result).values()
+    chosen = {name: value for name, value in SHORT.items() if name not in ("holdout", "num_trees")}
+    settings = chosen | {"columns": {"town": "category"}, "target_name": "y", "moves": "growprune"}
+    expected = inclusion_by_trees(X, y, num_trees=NUMBERS, level=0.8, **settings)
+    for name in ("mean", "lower", "upper", "between_chains"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    assert len(found.scores.trials) == len(NUMBERS)
 
 
 def test_a_killed_calibration_is_the_librarys(service):

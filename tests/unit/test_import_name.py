@@ -26,6 +26,7 @@ NAMES = [
     "fit",
     "fit_many",
     "holdout_rows",
+    "inclusion_by_trees",
     "load",
     "load_many",
     "make_long",

@@ -64,6 +64,7 @@ DICTS = {
     "app.services.explanations.guard.Question.facts": "facts by name",
     "app.services.explanations.importance.ImportanceQuery.facts": "facts by name",
     "app.services.explanations.shap_values.ShapBody.facts": "facts by name",
+    "app.services.studies.inclusion_by_trees.result": "shares by outcome",
 }
 
 

@@ -24,7 +24,7 @@ from worker.context import Context
 from worker.fits.fit_spec import Spec, read_rows, read_spec, split
 from worker.heartbeat import Watch
 from worker.kernels import load_kernels
-from worker.studies import calibration, placebo, selection, tuning
+from worker.studies import calibration, inclusion_by_trees, placebo, selection, tuning
 
 
 class _Kind(NamedTuple):
@@ -40,6 +40,7 @@ _KINDS = {
     "selection": _Kind(selection.settings_of, selection.run),
     "tuning": _Kind(tuning.settings_of, tuning.run),
     "placebo": _Kind(calibration.settings_of, placebo.run),
+    "inclusion_by_trees": _Kind(inclusion_by_trees.settings_of, inclusion_by_trees.run),
     "calibration": _Kind(
         calibration.settings_of, calibration.run, calibration.table_of, calibration.conclude
     ),

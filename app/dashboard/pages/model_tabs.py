@@ -158,6 +158,7 @@ async def features(
     model_id: str,
     frame: Annotated[Frame, framed_as("features")],
     selection: Annotated[StudyView | None, newest_of("selection")],
+    inclusion_by_trees: Annotated[StudyView | None, newest_of("inclusion_by_trees")],
     *,
     pairs: bool = False,
 ) -> Response:
@@ -187,6 +188,7 @@ async def features(
         grouped=grouped,
         most_groups=MOST_GROUPS,
         selection=selection,
+        inclusion_by_trees=inclusion_by_trees,
         snippets=snippets.ask(request, path, snippets.call("importance", model_id)),
     )
 

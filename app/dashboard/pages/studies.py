@@ -13,6 +13,7 @@ from app.services.errors import ConflictError
 from app.services.fits import creation, models, requests
 from app.services.studies import stored
 from app.services.studies.calibration import CalibrationBody
+from app.services.studies.inclusion_by_trees import InclusionByTreesBody
 from app.services.studies.placebo import PlaceboBody
 from app.services.studies.selection import SelectionBody
 from app.services.studies.stored import StudyBody, StudyView
@@ -26,6 +27,7 @@ PLACES = {
     "tuning": "/improve#tuning",
     "calibration": "/improve#calibrate",
     "placebo": "/treatment#placebo",
+    "inclusion_by_trees": "/features#inclusion_by_trees",
 }
 
 
@@ -99,6 +101,14 @@ def calibrate(_form: SentForm, queue: OwnersQueue, model_id: str) -> Response:
 def placebo(_form: SentForm, queue: OwnersQueue, model_id: str) -> Response:
     """Start a fit to treatments that did nothing."""
     return queue.start(model_id, PlaceboBody(kind="placebo"))
+
+
+@router.post("/models/{model_id}/inclusion-by-trees")
+@needs(TRAIN)
+def inclusion_by_trees(form: SentForm, queue: OwnersQueue, model_id: str) -> Response:
+    """Start fits with few trees and with many, compared by five folds if the form says so."""
+    folds = 5 if text(form, "compared") else None
+    return queue.start(model_id, InclusionByTreesBody(kind="inclusion_by_trees", folds=folds))
 
 
 @router.get("/studies/{study_id}")

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from app.store.tables import Json
 
-StudyKind = Literal["selection", "tuning", "calibration", "placebo"]
+StudyKind = Literal["selection", "tuning", "calibration", "placebo", "inclusion_by_trees"]
 OF_COSTS = ("weights", "classes", "outcomes")  # that estimates of a fit's cost take beside its settings
 
 

@@ -15,8 +15,9 @@ from app.services.cursors import Page
 from app.services.errors import ConflictError, NotFoundError
 from app.services.predictions import posteriors
 from app.services.resources import Resource
-from app.services.studies import calibration, placebo, selection, tuning
+from app.services.studies import calibration, inclusion_by_trees, placebo, selection, tuning
 from app.services.studies.calibration import CalibrationBody
+from app.services.studies.inclusion_by_trees import InclusionByTreesBody
 from app.services.studies.placebo import PlaceboBody, PlaceboView
 from app.services.studies.plan import KindOfStudy, StudyKind, StudyPlan, TrainingData
 from app.services.studies.selection import SelectionBody
@@ -28,7 +29,7 @@ from app.store.errors import ModelGoneError
 from app.store.tables import SUCCEEDED, Json, Study
 from sampler.host.fits import coded_columns
 from sampler.host.settings import CENSORING
-from sampler.host.studies import Selection, Tuning
+from sampler.host.studies import InclusionByTrees, Selection, Tuning
 
 
 def _kind(body: Any) -> str:
@@ -40,7 +41,8 @@ StudyBody = Annotated[
     Annotated[SelectionBody, Tag("kind-selection")]
     | Annotated[TuningBody, Tag("kind-tuning")]
     | Annotated[CalibrationBody, Tag("kind-calibration")]
-    | Annotated[PlaceboBody, Tag("kind-placebo")],
+    | Annotated[PlaceboBody, Tag("kind-placebo")]
+    | Annotated[InclusionByTreesBody, Tag("kind-inclusion_by_trees")],
     Discriminator(_kind),
 ]
 KINDS: dict[str, KindOfStudy] = {
@@ -48,6 +50,7 @@ KINDS: dict[str, KindOfStudy] = {
     "tuning": KindOfStudy(tuning.plan, tuning.result),
     "calibration": KindOfStudy(calibration.plan),
     "placebo": KindOfStudy(placebo.plan, placebo.result),
+    "inclusion_by_trees": KindOfStudy(inclusion_by_trees.plan, inclusion_by_trees.result),
 }
 
 
@@ -83,6 +86,10 @@ class StudyView:
     placebo: Annotated[
         PlaceboView | None,
         Field(description="The result of kind placebo, once succeeded; null in lists."),
+    ]
+    inclusion_by_trees: Annotated[
+        dict[str, Annotated[InclusionByTrees, SHOWN]] | None,
+        Field(description="The result of that kind by outcome, once succeeded; null in lists."),
     ]
     error: ErrorView | None
     created_at: datetime
@@ -133,9 +140,11 @@ def plan(
         model = posteriors.find(session, owner, model_id)
         if model.dataset_id is None:
             raise ConflictError("The model was imported: it has no dataset to study.")
-        if any(model.settings.get(role) for role in CENSORING):
+        alone = isinstance(request, InclusionByTreesBody) and request.folds is None
+        if any(model.settings.get(role) for role in CENSORING) and not alone:
             raise ConflictError(
-                "The model's outcomes may be censored: studies do not support censored outcomes yet."
+                "The model's outcomes may be censored: studies do not support censored outcomes yet, "
+                "but for inclusion_by_trees without folds."
             )
         if model.settings.get("outcomes") and isinstance(request, CalibrationBody):
             raise ConflictError("The model has several outcomes: intervals of models of one are calibrated.")
@@ -183,10 +192,10 @@ def newest(session: Session, owner: str, model_id: str, kind: str) -> StudyView 
     return None if study is None else _view(session, study)
 
 
-def placebo_of(engine: Engine, owner: str, study_id: str) -> PlaceboView | None:
-    """Return the result of a study "placebo", None before it has succeeded; raises NotFoundError."""
+def result_of(engine: Engine, owner: str, kind: str, study_id: str) -> Any:
+    """Return the result of a study of that kind, None before it has succeeded; raises NotFoundError."""
     with session_scope(engine, read_only=True) as session:
-        return view(session, owner, study_id).placebo
+        return getattr(view(session, owner, study_id), kind)
 
 
 def _view(session: Session, study: Study, *, with_result: bool = True) -> StudyView:

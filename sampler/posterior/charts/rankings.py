@@ -18,6 +18,7 @@ from sampler.posterior.charts.style import (
     chart,
     in_percent,
     label_axes,
+    legend_above,
     name_lines,
     short,
 )
@@ -57,6 +58,33 @@ def inclusion(style: ChartStyle, features: Ranked) -> Any:
     ax.set_xlim(left=0)
     in_percent(ax.xaxis)
     label_axes(ax, "share of the split rules")
+    return ax
+
+
+@chart
+def inclusion_by_trees(
+    style: ChartStyle, num_trees: list[int], names: list[str], mean: Floats, lower: Floats, upper: Floats
+) -> Any:
+    """Draw the share of the rules of each feature by the number of trees, beside an equal share.
+
+    The first eight have colours; those above an equal share with the fewest trees have intervals too.
+    """
+    ax, equal, colours = style.axes(3.4), 1 / max(len(names), 1), style.colours
+    for place, j in enumerate(np.argsort(-mean[0], kind="stable")[:MOST_FEATURES]):
+        known = place < len(colours.chains)
+        colour, label = (style.chain_colour(place), short(names[j], 22)) if known else (colours.soft, None)
+        ax.plot(num_trees, mean[:, j], color=colour, lw=1.6 if known else 0.9, marker="o", ms=3, label=label)
+        if mean[0, j] > equal:
+            ax.fill_between(num_trees, lower[:, j], upper[:, j], color=colour, alpha=0.12, lw=0)
+    ax.axhline(equal, color=colours.soft, lw=0.9, ls=DOTTED)
+    ax.set_xscale("log")
+    ax.set_xticks(num_trees, map(str, num_trees))
+    ax.minorticks_off()
+    ax.set_ylim(bottom=0)
+    in_percent(ax.yaxis)
+    label_axes(ax, "trees", "share of the split rules")
+    if names:
+        legend_above(ax, "left", ncols=2 if style.narrow else 4)
     return ax
 
 
