@@ -11,6 +11,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import Field
 
 from app.services.errors import Fault, InvalidRequestError
+from app.store.errors import is_id
 from app.store.sets.model_sets import ModelOfGroup
 from app.store.statements import After
 from app.store.tables import (
@@ -78,11 +79,6 @@ def after(cursor: str | None) -> After | None:
         message = "this is no valid cursor: send next_cursor of the previous page unchanged"
         raise InvalidRequestError(errors=[Fault("cursor", None, message)])
     return position
-
-
-def is_id(text: str) -> bool:
-    """Return whether a text has the form of an id; other path values never reach the database."""
-    return len(text) <= 64 and text.isascii() and text.replace("_", "").isalnum()
 
 
 def _cursor(item: Any) -> str:

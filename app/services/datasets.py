@@ -11,12 +11,12 @@ from sqlalchemy.orm import Session
 
 from app.services import cursors
 from app.services.access import audit, quotas
-from app.services.cursors import Page, is_id
+from app.services.cursors import Page
 from app.services.errors import Fault, InUseError, InvalidRequestError, NotFoundError
 from app.services.readers.options import KINDS, Options, ReaderLimits
 from app.services.readers.process.confined import readers
 from app.store import datasets as store
-from app.store.errors import DatasetGoneError, StillNeededError
+from app.store.errors import DatasetGoneError, StillNeededError, is_id
 from app.store.tables import Dataset
 from sampler import ColumnSummary
 

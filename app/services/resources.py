@@ -8,8 +8,9 @@ from sqlalchemy.orm import Session
 
 from app.services import cursors
 from app.services.access import audit
-from app.services.cursors import Page, is_id
+from app.services.cursors import Page
 from app.services.errors import ConflictError, NotFoundError
+from app.store.errors import is_id
 from app.store.tables import CANCELLED, OPEN_STATES
 
 FoundRow = TypeVar("FoundRow")

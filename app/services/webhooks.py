@@ -18,6 +18,7 @@ from app.services.resources import Resource
 from app.services.views import filled
 from app.settings import Settings
 from app.store.clock import utc_now
+from app.store.errors import is_id
 from app.store.tables import Webhook, WebhookDelivery, new_id
 from app.store.webhooks import outbox as store
 
@@ -155,7 +156,7 @@ def deliveries(session: Session, owner: str, webhook_id: str, limit: int, cursor
 def retry(session: Session, owner: str, webhook_id: str, delivery_id: str) -> DeliveryView:
     """Send a dead letter again; raises NotFoundError where the webhook has no such dead letter."""
     row = get(session, owner, webhook_id, hold=True)
-    again = store.again(session, row.id, delivery_id) if cursors.is_id(delivery_id) else None
+    again = store.again(session, row.id, delivery_id) if is_id(delivery_id) else None
     if again is None:
         raise NotFoundError("The webhook has no dead letter with this id.")
     return filled(DeliveryView, again)

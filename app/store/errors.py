@@ -21,6 +21,11 @@ def is_storable(text: str) -> bool:
     return "\0" not in text and (text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text))
 
 
+def is_id(text: str) -> bool:
+    """Return whether a text has the form of an id; other path values never reach the database."""
+    return len(text) <= 64 and text.isascii() and text.replace("_", "").isalnum()
+
+
 class StoreError(Exception):
     """Base class of the store's errors; the message is one sentence."""
 

@@ -73,7 +73,7 @@ CHECK, CHECK_TREE, CHECKED = 3e-7, 3.5e-10, 2000  # for calibration: the same, a
 def prepare_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float:
     """Estimate the seconds a worker process takes to prepare the data, once for all its chains."""
     of_cell = PREPARE_LARGE if rows * (columns + 1) > KEPT_CELLS else PREPARE
-    beside = sum(own.prepare_seconds(settings, rows) for own in costs())
+    beside = sum(own.prepare_seconds(settings, rows) for own in costs(settings))
     if settings.get("noise") == AUTO and likely_noise(settings, rows) == FOREST:
         lengths = {"noise": FOREST, "num_burnin": SHORT_FITS, "num_draws": 0}
         beside += chain_seconds({**settings, **lengths}, min(2 * rows // 3, SHORT_ROWS), columns)
@@ -118,7 +118,7 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
         return BEGIN + KEEP * draws + _tree_seconds(settings, rows, columns, burnin + kept)
     family = FAMILIES[settings.get("family") or "gaussian"]
     update, of_row = tree_seconds(settings)
-    update += sum(own.update_seconds(settings, columns) for own in costs())
+    update += sum(own.update_seconds(settings, columns) for own in costs(settings))
     forests, trees = num_forests(settings), int(settings["num_trees"])
     latent = 0.0 if family.target == "numbers" else LATENT_ROW[family.target] * rows * forests
     of_point = trees if family.point else 0
@@ -137,7 +137,7 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
         if forests > 1:
             lines = (lines + LINES_ROW * rows * forests) / class_line_period(rows, columns, trees)
         each += lines
-    each += sum(own.sweep_seconds(settings, rows, columns) for own in costs())
+    each += sum(own.sweep_seconds(settings, rows, columns) for own in costs(settings))
     return BEGIN + KEEP * draws + (burnin + kept) * each
 
 

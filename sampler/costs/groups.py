@@ -21,14 +21,14 @@ class GroupsCost(PartCost):
     def sweep_seconds(cls, settings: Mapping[str, Any], rows: int, columns: int) -> float:  # noqa: ARG003
         """Estimate the seconds of drawing the intercepts and slopes once."""
         slopes = len(settings.get("slopes") or ())
-        seconds = (ROW_SECONDS + SLOPE_ROW * slopes) * rows * len(settings.get("groups") or ())
+        seconds = (ROW_SECONDS + SLOPE_ROW * slopes) * rows * len(settings["groups"])
         return seconds + (GROUP_SECONDS + SLOPE_GROUP * slopes) * int(settings.get("num_groups") or 0)
 
     @classmethod
     def row_bytes(cls, settings: Mapping[str, Any], columns: int) -> int:  # noqa: ARG003
         """Estimate the bytes of a row's groups and of its values for slopes."""
         slopes = len(settings.get("slopes") or ())
-        return (ROW + SLOPE_CELL * slopes) * len(settings.get("groups") or ())
+        return (ROW + SLOPE_CELL * slopes) * len(settings["groups"])
 
     @classmethod
     def draw_bytes(cls, settings: Mapping[str, Any]) -> int:

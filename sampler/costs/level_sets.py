@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sampler.costs.part import PartCost
-from sampler.data.level_sets import MOST_SETS, has_sets
+from sampler.data.level_sets import MOST_SETS
 
 PER_INDICATOR = MOST_SETS / 8  # columns of sets to a coded column, at most: the 127 of eight levels
 
@@ -15,6 +15,6 @@ class LevelSetsCost(PartCost):
     """Cost of the columns of sets; how many coded columns are of categories isn't known."""
 
     @classmethod
-    def row_bytes(cls, settings: Mapping[str, Any], columns: int) -> int:
+    def row_bytes(cls, settings: Mapping[str, Any], columns: int) -> int:  # noqa: ARG003
         """Estimate the bytes of a row's codes, at most."""
-        return round(PER_INDICATOR * columns) if has_sets(settings) else 0
+        return round(PER_INDICATOR * columns)

@@ -100,9 +100,9 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
         sampling += rows * (PRECISION_ROW + SLOT * NOISE_TREES)
     if may_have_line(settings, rows, columns):
         sampling += rows * (LINEAR_CELL * columns + (LINES_ROW * forests if forests > 1 else 0))
-    of_draw = sum(own.draw_bytes(settings) for own in costs())
+    of_draw = sum(own.draw_bytes(settings) for own in costs(settings))
     finishing = chains * draws * (DRAW + TREE * trees + of_draw)
-    sampling += rows * sum(own.row_bytes(settings, columns) for own in costs())
+    sampling += rows * sum(own.row_bytes(settings, columns) for own in costs(settings))
     if METHODS[settings.get("method") or "bart"].engine.particles:
         sampling += draws * (PARTICLE + PARTICLE_ROW * rows)
     if search := settings.get("search"):

@@ -18,9 +18,9 @@ class MonotoneCost(PartCost):
     @classmethod
     def update_seconds(cls, settings: Mapping[str, Any], columns: int) -> float:
         """Estimate the seconds by which the update of a tree takes longer: by the root of their share."""
-        return MONOTONE * math.sqrt(min(1.0, len(settings.get("monotone") or ()) / columns))
+        return MONOTONE * math.sqrt(min(1.0, len(settings["monotone"]) / columns))
 
     @classmethod
     def sweep_seconds(cls, settings: Mapping[str, Any], rows: int, columns: int) -> float:  # noqa: ARG003
         """Estimate the seconds that the shares of columns take in an iteration."""
-        return MONOTONE_SHARES if settings.get("monotone") else 0.0
+        return MONOTONE_SHARES

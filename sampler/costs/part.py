@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pkgutil import resolve_name
 from typing import Any
 
-from sampler.definitions.parts import code_of_parts
+from sampler.definitions.parts import code_asked
 
 
 class PartCost:
-    """Cost of a part by the resolved settings of a fit: nothing but what a subclass says."""
+    """Cost of a part by the resolved settings of a fit with it: nothing but what a subclass says."""
 
     @classmethod
     def update_seconds(cls, settings: Mapping[str, Any], columns: int) -> float:  # noqa: ARG003
@@ -45,9 +44,9 @@ class PartCost:
 
 def trees_of_parts(settings: Mapping[str, Any]) -> int:
     """Return the number of trees that parts beside the mean have."""
-    return sum(own.trees(settings) for own in costs())
+    return sum(own.trees(settings) for own in costs(settings))
 
 
-def costs() -> list[type[PartCost]]:
-    """Return the costs of the parts, in their order."""
-    return [resolve_name(place) for place in code_of_parts("cost").values()]
+def costs(settings: Mapping[str, Any]) -> list[type[PartCost]]:
+    """Return the costs of the parts that a fit with such settings may have, in their order."""
+    return code_asked("cost", settings)

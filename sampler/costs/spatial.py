@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sampler.costs.part import PartCost
-from sampler.data.spatial import NAME, WAVES
+from sampler.data.spatial import WAVES
 
 SWEEP, ROW_SECONDS = 1.5e-3, 1e-6  # per iteration, and per row of it (if each is a place of its own)
 ROW = 1200  # bytes per row: sines and cosines of its place
@@ -19,18 +19,14 @@ class SpatialCost(PartCost):
     @classmethod
     def sweep_seconds(cls, settings: Mapping[str, Any], rows: int, columns: int) -> float:  # noqa: ARG003
         """Estimate the seconds of drawing the surface once."""
-        return SWEEP + ROW_SECONDS * rows if _has_surface(settings) else 0.0
+        return SWEEP + ROW_SECONDS * rows
 
     @classmethod
     def row_bytes(cls, settings: Mapping[str, Any], columns: int) -> int:  # noqa: ARG003
         """Estimate the bytes of a row's waves."""
-        return ROW if _has_surface(settings) else 0
+        return ROW
 
     @classmethod
-    def draw_bytes(cls, settings: Mapping[str, Any]) -> int:
+    def draw_bytes(cls, settings: Mapping[str, Any]) -> int:  # noqa: ARG003
         """Estimate the bytes of a draw's amplitudes."""
-        return DRAW if _has_surface(settings) else 0
-
-
-def _has_surface(settings: Mapping[str, Any]) -> bool:
-    return NAME in (settings.get("parts") or {})
+        return DRAW

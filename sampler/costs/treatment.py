@@ -22,10 +22,7 @@ class TreatmentCost(PartCost):
     @classmethod
     def trees(cls, settings: Mapping[str, Any]) -> int:
         """Return the number of trees of the effect, none where it is among the mean's."""
-        if (
-            not (settings.get("treatment") or settings.get("adoption"))
-            or settings.get("effects", "bcf") != "bcf"
-        ):
+        if settings.get("effects", "bcf") != "bcf":
             return 0
         counts = FAMILIES[settings.get("family") or "gaussian"].target == "counts"
         return EFFECT_TREES * int(settings.get("num_arms") or (2 if counts else 1))

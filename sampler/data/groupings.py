@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from sampler.data.columns import sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
-from sampler.data.linear_terms import NO_TERMS, LinearTerms, has_no_slope
-from sampler.data.schema import OF_LEVELS, Column, Schema
+from sampler.data.linear_terms import NO_TERMS, LinearTerms
+from sampler.data.schema import Column, Schema
 from sampler.data.table import RawColumn, Table
 from sampler.definitions.pairs import Combination
 from sampler.definitions.parts import PartFacts
@@ -165,24 +165,6 @@ def _names(columns: str | Sequence[str] | None, field: str, most: int) -> tuple[
         message = f"{field} has {len(names)} columns; at most {most} are taken"
         raise SettingsError(message, field=field, code="too_large")
     return names
-
-
-def check_slopes(names: Sequence[str], kinds: Mapping[str, str], single: Collection[str] = ()) -> None:
-    """Raise SettingsError for slopes of others than features that are numbers; `kinds` are of features.
-
-    `single` are columns known to have no two values in the training rows.
-    """
-    for name in names:
-        if name not in kinds:
-            message = f"slopes: {name!r} is not among the features{suggestion(name, [*kinds])}"
-            raise SettingsError(message, field="slopes", code="unknown")
-        if kinds[name] in OF_LEVELS:
-            message = (
-                f"slopes: {name!r} is a category, of which there is no slope: take numbers, dates or booleans"
-            )
-            raise SettingsError(message, field="slopes", code="not_applicable")
-        if name in single:
-            raise SettingsError(has_no_slope(name), field="slopes", code="not_applicable")
 
 
 def may_group(settings: Settings) -> bool:

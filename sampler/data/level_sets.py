@@ -6,7 +6,7 @@ column of the trees, beside those of the features: 1 for the rows whose level is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import count
@@ -176,11 +176,6 @@ class LevelSets(PartFacts):
         if not found:
             raise ValueError("there are sets of levels without a category")
         return cls(len(schema.coded), tuple(found))
-
-
-def has_sets(settings: Mapping[str, Any]) -> bool:
-    """Tell whether the settings of a fit ask for rules by sets of levels."""
-    return settings.get(NAME) == SETS
 
 
 def _of_levels(schema: Schema) -> list[tuple[int, int, Column]]:

@@ -21,7 +21,7 @@ from sampler.data.table import (
     row_labels,
 )
 from sampler.data.target import check_length
-from sampler.definitions.data import COLUMN_ROLES, MISSING_TARGET, NAMED, ROLES
+from sampler.definitions.data import CENSORING, COLUMN_ROLES, MISSING_TARGET, NAMED, ROLES
 from sampler.definitions.several import MAX_OUTCOMES, are_several
 from sampler.engines import load_code
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
@@ -339,6 +339,11 @@ def read_roles_again(
     return {role: table.column(name) for role, name in names.items()} | (
         {} if weights is None else {"weights": read_column(weights, "weights")}
     )
+
+
+def censoring_roles(roles: Mapping[str, RawColumn]) -> dict[str, RawColumn]:
+    """Return the columns that tell of censoring among those with a role: event, or lower and upper."""
+    return {role: roles[role] for role in CENSORING if role in roles}
 
 
 def absent_roles(names: Mapping[str, str], known: Collection[str]) -> list[str]:

@@ -6,8 +6,10 @@ entry point of the group `bartserve.parts` that names its `Part`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from pkgutil import resolve_name
 from typing import Any
 
 from sampler.definitions.pairs import Combination, Pair
@@ -59,6 +61,9 @@ class Part:
 
     refuses
         What it doesn't go with, beside the pairs of `sampler.pairs`.
+    asked_by
+        Roles and settings ("name", "name=value" or "parts.name") of which a fit with the part has one: its
+        `cost`, and the check of its `design`, are asked of such fits alone.
 
     """
 
@@ -71,6 +76,7 @@ class Part:
     cost: str = ""
     card: str = ""
     refuses: tuple[Pair, ...] = ()
+    asked_by: tuple[str, ...] = ()
 
 
 def _has_monotone_coordinate(asked: Combination) -> bool:
@@ -96,15 +102,19 @@ PARTS: dict[str, Part] = {
         chain="sampler.bart.families.effect_forest:EffectForests",
         law="sampler.posterior.parts.effects:EffectDraws",
         cost="sampler.costs.treatment:TreatmentCost",
+        asked_by=("treatment", "adoption"),
     ),
     "categories": Part(
         design="sampler.preparation.level_sets:LevelSetsDesign",
         header="sampler.data.level_sets:LevelSets",
         law="sampler.posterior.parts.level_sets:SetColumns",
         cost="sampler.costs.level_sets:LevelSetsCost",
+        asked_by=("categories=sets",),
     ),
     "panel": Part(
-        design="sampler.preparation.panel:PanelDesign", header="sampler.data.treatment.panel:Panel"
+        design="sampler.preparation.panel:PanelDesign",
+        header="sampler.data.treatment.panel:Panel",
+        asked_by=("adoption",),
     ),
     "support": Part(header="sampler.data.treatment.support:Support", key="support"),
     "groups": Part(
@@ -114,6 +124,7 @@ PARTS: dict[str, Part] = {
         chain="sampler.bart.intercepts:SampledEffects",
         law="sampler.posterior.parts.intercepts:InterceptDraws",
         cost="sampler.costs.groups:GroupsCost",
+        asked_by=("groups",),
     ),
     "spatial": Part(
         setting=Setting(
@@ -135,6 +146,7 @@ PARTS: dict[str, Part] = {
         law="sampler.posterior.parts.spatial:SurfaceDraws",
         cost="sampler.costs.spatial:SpatialCost",
         card="sampler.posterior.charts.surface_card:sections",
+        asked_by=("parts.spatial",),
         refuses=(
             Pair(
                 _has_monotone_coordinate,
@@ -149,6 +161,7 @@ PARTS: dict[str, Part] = {
         design="sampler.preparation.monotone:MonotoneDesign",
         chain="sampler.bart.monotone:MonotoneFeatures",
         cost="sampler.costs.monotone:MonotoneCost",
+        asked_by=("monotone",),
     ),
     "recalibration": Part(
         header="sampler.posterior.recalibration.recalibration:Recalibration",
@@ -162,3 +175,12 @@ PART_SETTINGS = {name: part.setting for name, part in PARTS.items() if part.sett
 def code_of_parts(piece: str) -> dict[str, str]:
     """Return where the code of a piece is, by part: "chain", "law", ..; without the parts that have none."""
     return {name: place for name, part in PARTS.items() if (place := getattr(part, piece))}
+
+
+def code_asked(piece: str, given: Mapping[str, Any]) -> list[Any]:
+    """Import a piece of the parts that a fit with such settings and roles may have, in their order."""
+    told = {name for name, value in given.items() if value}
+    told |= {f"{name}={value}" for name, value in given.items() if isinstance(value, str)}
+    told |= {f"parts.{name}" for name, value in (given.get("parts") or {}).items() if value is not None}
+    places = [(place, PARTS[name].asked_by) for name, place in code_of_parts(piece).items()]
+    return [resolve_name(place) for place, kinds in places if not kinds or not told.isdisjoint(kinds)]

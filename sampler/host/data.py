@@ -3,7 +3,7 @@
 from sampler import interrupt
 from sampler.array_types import Axes, Bools, Longs
 from sampler.data import scalars
-from sampler.data.censoring.outcomes import censoring_roles, read_censored, refuse_censoring
+from sampler.data.censoring.outcomes import read_censored, refuse_censoring
 from sampler.data.columns import (
     MAX_LEVELS,
     ColumnKind,
@@ -23,7 +23,7 @@ from sampler.data.row_flags import NAMES as FLAG_NAMES
 from sampler.data.row_flags import UNSEEN_LEVEL, Flag, unseen_in_words
 from sampler.data.row_flags import as_text as flags_as_text
 from sampler.data.row_flags import count as count_flags
-from sampler.data.rows import Rows
+from sampler.data.rows import Rows, censoring_roles
 from sampler.data.scalars import (
     ABSENT,
     BEYOND,

@@ -45,7 +45,7 @@ from sampler.posterior.results.shap_values import OutcomeReasons, ShapValues, mo
 from sampler.posterior.results.survival import Band, SurvivalCurves
 from sampler.posterior.results.treatment_effects import TreatmentEffects
 from sampler.posterior.several.results import SeveralPrediction
-from sampler.posterior.several.stored import inputs_of, least_settled, posterior_of, stored_card
+from sampler.posterior.several.stored import least_settled, posterior_of, stored_card
 from sampler.posterior.untrusted import read_contents
 from sampler.posterior.verdict.agreement import LIMITS as AGREEMENT_LIMITS
 from sampler.posterior.verdict.agreement import SCALARS, times_to_converge
@@ -118,7 +118,6 @@ __all__ = [
     "effects_work",
     "facts_of_rows",
     "farthest",
-    "inputs_of",
     "interactions_work",
     "joint_work",
     "judged_anew",

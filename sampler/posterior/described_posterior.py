@@ -12,7 +12,7 @@ from sampler.array_types import Floats
 from sampler.data.binning import Grid
 from sampler.data.encode import Coded
 from sampler.data.rows import absent_roles
-from sampler.data.schema import Schema
+from sampler.data.schema import Column, Schema
 from sampler.data.transform import Transform
 from sampler.posterior.core import topology
 from sampler.posterior.core.intervals import IntervalKind, Request
@@ -31,9 +31,17 @@ from sampler.storage.model_header import Header
 
 
 class DescribedPosterior:
-    """Members of a posterior: its draws and header, the parts of its law, and values of draws at rows."""
+    """Members of a posterior: its draws and header, the parts of its law, and values of draws at rows.
+
+    Attributes
+    ----------
+    several
+        The `SeveralPosterior` of which this is one outcome's; else None.
+
+    """
 
     law: Law
+    several: Any = None
 
     @property
     def num_chains(self) -> int:
@@ -74,6 +82,11 @@ class DescribedPosterior:
     def schema(self) -> Schema:
         """Columns that the model was trained on."""
         return self.header.schema
+
+    @property
+    def inputs(self) -> Sequence[Column]:
+        """Columns of rows to predict, of several outcomes those of any of them."""
+        return (self.several or self.schema).inputs
 
     @property
     def unit(self) -> str | None:

@@ -52,9 +52,9 @@ from sampler.subgroups.membership import Membership
 
 # Members for services and other modules, which completion of a notebook leaves out.
 INTERNAL = frozenset({
-    "calibrated_by", "conformal_table", "drawn", "from_blocks", "grid", "header", "law", "match", "nbytes",
-    "noise_differs", "origin", "recalibrated_by", "reference", "sample_learnt", "several", "usual_interval",
-    "with_table",
+    "calibrated_by", "conformal_table", "drawn", "from_blocks", "grid", "header", "inputs", "law", "match",
+    "nbytes", "noise_differs", "origin", "recalibrated_by", "reference", "sample_learnt", "several",
+    "usual_interval", "with_table",
 })  # fmt: skip
 
 
@@ -73,17 +73,11 @@ class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, Asse
     origin
         Data and states from which `extend` continues; None where there are none.
 
-    Attributes
-    ----------
-    several
-        The `SeveralPosterior` of which this is one outcome's; else None.
-
     """
 
     def __init__(self, law: Law, origin: Origin | None = None) -> None:
         self.law = law
         self.origin = origin
-        self.several: Any = None
 
     @property
     def nbytes(self) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampler.data.groupings import may_group
-from sampler.data.level_sets import NAME, has_sets
+from sampler.data.level_sets import NAME, SETS
 from sampler.data.schema import Column, name_fault
 from sampler.definitions.parts import PART_SETTINGS
 from sampler.errors import NotFittedError, PackedError, SettingsError
@@ -214,7 +214,7 @@ def _check_parts(header: Header, settings: Settings) -> None:
         ("choice of noise", header.noise_choice is not None, family.noise and of_trees),
         *((role, True, takes(settings.family, role)) for role in header.beside),
         ("groups", "groups" in header.parts, may_group(settings)),
-        ("sets of levels", NAME in header.parts, of_trees and has_sets(header.settings)),
+        ("sets of levels", NAME in header.parts, of_trees and header.settings.get(NAME) == SETS),
         *(
             (f"part {name}", (name in header.parts) != (name in settings.parts), False)
             for name in PART_SETTINGS

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sampler.array_types import Floats
 from sampler.data.binning import Grid
-from sampler.data.censoring.outcomes import censoring_roles, censoring_warnings
+from sampler.data.censoring.outcomes import censoring_warnings
 from sampler.data.censoring.regression import fit_censored
 from sampler.data.columns import summarise
 from sampler.data.cut_points import choose_grid
@@ -24,7 +24,7 @@ from sampler.data.data_warnings import (
     reading_warnings,
 )
 from sampler.data.level_means import LevelOutcomes
-from sampler.data.rows import Rows
+from sampler.data.rows import Rows, censoring_roles
 from sampler.data.schema import Column, FeatureKind, Schema
 from sampler.data.splits.copies import copied_rows, copies_in_words
 from sampler.data.splits.resemblance import undeclared

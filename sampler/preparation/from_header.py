@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sampler.data.censoring.outcomes import censoring_roles
 from sampler.data.encode import encode, encoded_again
 from sampler.data.level_means import LevelOutcomes
-from sampler.data.rows import named, read_roles, read_roles_again
+from sampler.data.rows import censoring_roles, named, read_roles, read_roles_again
 from sampler.data.table import read, read_column
 from sampler.data.target import in_order
 from sampler.errors import DataError

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from sampler.data.groupings import Groupings
-from sampler.data.linear_terms import LinearTerms, ridge_fit
-from sampler.errors import DataError, DataProblem
+from sampler.data.linear_terms import LinearTerms, has_no_slope, ridge_fit
+from sampler.data.schema import OF_LEVELS
+from sampler.data.table import RawColumn, Table
+from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 from sampler.families import CLASS_SLOPE_SD, FAMILIES
 from sampler.preparation.fit_plan import FitPlan
 from sampler.preparation.part import PartDesign, PartRows
@@ -46,6 +48,21 @@ class GroupsDesign(PartDesign):
     """Groups of the rows, and the terms whose slopes differ by group."""
 
     @classmethod
+    def check(cls, planned: FitPlan, table: Table) -> None:
+        """Raise SettingsError for slopes of others than features that are numbers, with two values."""
+        kinds = planned.choice.kinds
+        for name in planned.slopes:
+            if name not in kinds:
+                message = f"slopes: {name!r} is not among the features{suggestion(name, [*kinds])}"
+                raise SettingsError(message, field="slopes", code="unknown")
+            if kinds[name] in OF_LEVELS:
+                message = f"slopes: {name!r} is a category, of which there is no slope"
+                message += ": take numbers, dates or booleans"
+                raise SettingsError(message, field="slopes", code="not_applicable")
+            if name in table.names and _is_constant(table.column(name)):
+                raise SettingsError(has_no_slope(name), field="slopes", code="not_applicable")
+
+    @classmethod
     def facts(cls, rows: PartRows, planned: FitPlan) -> Groupings | None:
         """Note the facts of the groups; None without any."""
         if not planned.groups:
@@ -74,3 +91,9 @@ class GroupsDesign(PartDesign):
         lines = [] if line is None else [*zip(line.column, line.missing, strict=True)]
         of_line = [lines.index((k, False)) if (k, False) in lines else None for k in terms.column]
         return GroupTraining(rows.groups, sizes, facts.scales, terms.of(rows.design), tuple(of_line))
+
+
+def _is_constant(column: RawColumn) -> bool:
+    """Tell whether a column of numbers has no two values."""
+    numbers, inf = column.numbers, np.inf
+    return numbers is not None and not np.nanmax(numbers, initial=-inf) > np.nanmin(numbers, initial=inf)

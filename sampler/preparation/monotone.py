@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from sampler.array_types import Longs
 from sampler.data.schema import OF_LEVELS
+from sampler.data.table import Table
 from sampler.errors import SettingsError, suggestion
 from sampler.preparation.fit_plan import FitPlan
 from sampler.preparation.part import PartDesign, PartRows
 from sampler.setting_checks import DIRECTIONS
-from sampler.settings import Settings
-
-
-def check_monotone(settings: Settings, kinds: Mapping[str, str], slopes: Collection[str]) -> None:
-    """Raise SettingsError for monotone features that are none, or have no order, or slopes by group."""
-    for name in settings.monotone:
-        reason = ""
-        if name not in kinds:
-            reason = f"it is no feature{suggestion(name, kinds)}"
-        elif kinds[name] in OF_LEVELS:
-            reason = "its levels have no order: make it a number, or leave it out"
-        elif name in slopes:
-            reason = "its slope differs by group: leave it out of slopes"
-        if reason:
-            raise SettingsError(
-                f"monotone names {name!r}, but {reason}", field="monotone", code="not_applicable"
-            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +31,20 @@ class MonotoneDesign(PartDesign):
     """Directions of the coded columns, by the settings."""
 
     @classmethod
-    def check(cls, planned: FitPlan) -> None:
-        """Check the features that the settings name; raise SettingsError."""
-        check_monotone(planned.settings, planned.choice.kinds, planned.slopes)
+    def check(cls, planned: FitPlan, table: Table) -> None:  # noqa: ARG003
+        """Raise SettingsError for monotone features that are none, or have no order, or slopes by group."""
+        kinds = planned.choice.kinds
+        for name in planned.settings.monotone:
+            reason = ""
+            if name not in kinds:
+                reason = f"it is no feature{suggestion(name, kinds)}"
+            elif kinds[name] in OF_LEVELS:
+                reason = "its levels have no order: make it a number, or leave it out"
+            elif name in planned.slopes:
+                reason = "its slope differs by group: leave it out of slopes"
+            if reason:
+                message = f"monotone names {name!r}, but {reason}"
+                raise SettingsError(message, field="monotone", code="not_applicable")
 
     @classmethod
     def training(cls, facts: None, rows: PartRows) -> MonotoneTraining | None:  # noqa: ARG003

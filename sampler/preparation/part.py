@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sampler.array_types import Codes, Floats
 from sampler.data.schema import Schema
+from sampler.data.table import Table
 from sampler.definitions.design import Design
 from sampler.definitions.parts import PARTS, code_of_parts
 from sampler.preparation.fit_plan import FitPlan
@@ -65,8 +66,8 @@ class PartDesign:
     """
 
     @classmethod
-    def check(cls, planned: FitPlan) -> None:
-        """Check the part of a plan, before features are read; raise SettingsError or DataError."""
+    def check(cls, planned: FitPlan, table: Table) -> None:
+        """Check the part of a plan before features are read; raise SettingsError or DataError."""
 
     @classmethod
     def facts(cls, rows: PartRows, planned: FitPlan) -> Any:  # noqa: ARG003

@@ -8,32 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from sampler.data.censoring.outcomes import (
-    censoring_roles,
-    choose_censored_transform,
-)
+from sampler.data.censoring.outcomes import choose_censored_transform
 from sampler.data.columns import ColumnSummary
 from sampler.data.cut_points import check_cuts
 from sampler.data.data_warnings import mass_warnings
 from sampler.data.groupings import (
     check_names,
-    check_slopes,
     columns_of,
     group_names,
     read_groups,
     slope_columns,
 )
 from sampler.data.level_means import ENCODED_TARGETS
-from sampler.data.rows import Rows, read_roles
+from sampler.data.rows import Rows, censoring_roles, read_roles
 from sampler.data.schema import choose
-from sampler.data.table import RawColumn
 from sampler.data.target import absent_levels, family_warnings, find_point, guess_family, in_order
 from sampler.data.transform import check_outcomes
-from sampler.data.treatment.design import DOSE, ROLE
-from sampler.data.treatment.panel import check_period, read_panel
-from sampler.data.treatment.reading import arms_of, check_arms, check_propensity
+from sampler.data.treatment.design import ROLE
+from sampler.data.treatment.panel import read_panel
+from sampler.data.treatment.reading import arms_of
 from sampler.definitions.data import COLUMN_ROLES, ROLES
 from sampler.definitions.pairs import Combination
+from sampler.definitions.parts import code_asked
 from sampler.engines import load_code
 from sampler.errors import DataError, SettingsError
 from sampler.families import FAMILIES
@@ -42,7 +38,6 @@ from sampler.noise import CONSTANT
 from sampler.pairs import check, refusals_of
 from sampler.preparation.fit_plan import FitPlan
 from sampler.preparation.outcomes import read_outcomes
-from sampler.preparation.part import designs
 from sampler.settings import NO_TRANSFORM, Settings
 
 PLANNED = (*(name for name in ROLES if name not in COLUMN_ROLES), "prior")  # arguments of a plan
@@ -201,20 +196,14 @@ def plan(
         and FAMILIES[settings.family].target in ENCODED_TARGETS
         and not (censoring or rows.others or ROLE in roles),
     )
-    if panel is not None:
-        check_period(panel, choice.kinds)
-    check_propensity(propensity, choice.kinds, table, dose=arms == DOSE)
-    single = {name for name in sloped if name in table.names and _is_constant(table.column(name))}
-    check_slopes(sloped, choice.kinds, single)
-    check_cuts(cuts, choice.kinds)
+    if "cuts" in (prior or {}):
+        check_cuts(cuts, choice.kinds)
     family_notes = [] if censoring else family_warnings(rows.outcome, settings.family, guessed=guessed)
     masses = []
     if FAMILIES[settings.family].target == "numbers" and point is None and not censoring:
         hurdle = asked.but({"family": "hurdle"})
         masses = mass_warnings(outcome, target, may_be_hurdle=not any(refusals_of(hurdle)))
     by_role = read_roles(roles, rows.num_rows)
-    if arms is not None and panel is None:
-        check_arms(roles[ROLE].name, by_role[ROLE], name, outcome, arms)
     group_columns, group_index = read_groups(columns_of(table, grouped))
     planned = FitPlan(
         settings=settings,
@@ -236,8 +225,8 @@ def plan(
         point=point,
         warnings=[*choice.warnings, *family_notes, *absent_levels(y, target, settings.family), *masses],
     )
-    for each in designs().values():
-        each.check(planned)
+    for each in code_asked("design", vars(settings) | names | {"groups": grouped, "adoption": adoption}):
+        each.check(planned, table)
     return planned
 
 
@@ -247,11 +236,3 @@ def checked_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[s
     check(Combination({**of_fit, "prior": prior}))
     entries: dict[str, Any] = load_code(METHODS[settings.method].engine.check_prior)(prior, settings)
     return entries
-
-
-def _is_constant(column: RawColumn) -> bool:
-    """Tell whether a column of numbers has no two values."""
-    if column.numbers is None:
-        return False
-    present = column.numbers[~np.isnan(column.numbers)]
-    return len(present) == 0 or bool(present.min() == present.max())

@@ -14,9 +14,10 @@ from sampler.bart.prior import calibrate
 from sampler.chains import needed_kernels, start_chain
 from sampler.data.binning import Grid, cut_points
 from sampler.data.data_warnings import dose_warnings, site_warnings
+from sampler.data.table import Table
 from sampler.data.treatment.design import DOSE, ROLE, TWO, EffectDesign, FittedPropensity
 from sampler.data.treatment.dose import Dose
-from sampler.data.treatment.reading import check_overlap
+from sampler.data.treatment.reading import check_arms, check_overlap, check_propensity
 from sampler.families import FAMILIES
 from sampler.kernels.jit import warm
 from sampler.posterior.assessment.class_scores import area_under_roc
@@ -40,6 +41,15 @@ SD_OF = {"two": 0.5, "counts": 1.0}  # that stand for the outcome's sd, by the k
 
 class TreatmentDesign(PartDesign):
     """Columns of a treatment for trees, its probability or expected dose, and the prior of its effect."""
+
+    @classmethod
+    def check(cls, planned: FitPlan, table: Table) -> None:
+        """Check the propensity, and the arms of others than panels; raise SettingsError or DataError."""
+        if planned.propensity is not None:
+            check_propensity(planned.propensity, planned.choice.kinds, table, dose=planned.arms == DOSE)
+        if planned.panel is None:
+            outcome = planned.target.name, planned.outcome
+            check_arms(planned.roles[ROLE], planned.by_role[ROLE], *outcome, planned.arms)
 
     @classmethod
     def facts(cls, rows: PartRows, planned: FitPlan) -> EffectDesign | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sampler.data.spatial import NAME, Surface
+from sampler.data.table import Table
 from sampler.errors import SettingsError, suggestion
 from sampler.families import FAMILIES
 from sampler.preparation.fit_plan import FitPlan
@@ -19,11 +20,9 @@ class SpatialDesign(PartDesign):
     """Waves over two features."""
 
     @classmethod
-    def check(cls, planned: FitPlan) -> None:
+    def check(cls, planned: FitPlan, table: Table) -> None:  # noqa: ARG003
         """Raise SettingsError for other than two features that are numbers."""
-        asked, kinds = planned.settings.parts.get(NAME), planned.choice.kinds
-        if asked is None:
-            return
+        asked, kinds = planned.settings.parts[NAME], planned.choice.kinds
         names = asked if isinstance(asked, list | tuple) else ()
         if len(names) != 2 or names[0] == names[1]:
             message = f"{NAME} takes the names of two features, the coordinates of a row, not {asked!r}"

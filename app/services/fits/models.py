@@ -11,12 +11,13 @@ from typing_extensions import TypedDict
 
 from app.services import cursors
 from app.services.access import audit
-from app.services.cursors import Page, is_id
+from app.services.cursors import Page
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
 from app.services.fits.refit_views import RefitView
 from app.services.group_names import in_words
 from app.services.views import SHOWN, ErrorView, State, filled, if_any, schema_of
 from app.store import models as store
+from app.store.errors import is_id
 from app.store.outcomes import watches
 from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, Model, Unit
 from sampler.host.posteriors import (
@@ -295,7 +296,7 @@ def view(session: Session, owner: str, model_id: str, outcome: str | None = None
         fitted,
         target=outcome,
         use=use,
-        holdout=None if holdout is None else (judged_anew(holdout) or {}) | joint,
+        holdout=None if holdout is None else judged_anew(holdout) | joint,
         settings={**model.settings, **({} if family is None else {"family": family})},
     )
 
@@ -402,7 +403,7 @@ def _fitted(
     return filled(
         ModelView,
         model,
-        holdout=judged_anew(model.holdout),
+        holdout=None if model.holdout is None else judged_anew(model.holdout),
         label=_label(model, origin),
         progress=progress(model.state, model.settings, chains, step),
         draws=draws_of(model, chains),

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.services import cursors, datasets, group_names
 from app.services.access import audit, quotas
-from app.services.cursors import Page, is_id
+from app.services.cursors import Page
 from app.services.errors import ConflictError, NotFoundError, ServiceError
 from app.services.fits import creation, request_checks
 from app.services.fits.creation import PlannedModel
@@ -22,7 +22,7 @@ from app.services.model_sets.parts import RowsByGroup, columns_of_groups, find_g
 from app.services.views import ErrorView, State, filled, if_any
 from app.store.access.quotas import part_bytes
 from app.store.engine import session_scope
-from app.store.errors import DatasetGoneError
+from app.store.errors import DatasetGoneError, is_id
 from app.store.sets import model_sets as store
 from app.store.sets.model_sets import ModelOfGroup
 from app.store.tables import CANCELLED, FAILED, OPEN_STATES, QUEUED, RUNNING, SUCCEEDED, Dataset, ModelSet

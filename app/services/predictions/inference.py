@@ -34,7 +34,7 @@ from app.store import models as store
 from app.store.engine import session_scope
 from app.store.tables import SUCCEEDED
 from sampler import Posterior
-from sampler.host.posteriors import inputs_of, prediction_columns
+from sampler.host.posteriors import prediction_columns
 
 Datatype = Literal[
     "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "FP16", "FP32", "FP64",
@@ -234,7 +234,7 @@ def describe(predictor: Predictor, owner: str, name: str, model: str) -> tuple[I
     stored, posterior, _ = predictor.lookup(owner, model)
     with session_scope(predictor.engine, read_only=True) as session:
         versions = _versions(session, owner, name) or [stored.id]
-    of_inputs = {column.name: column.kind for column in inputs_of(posterior)}
+    of_inputs = {column.name: column.kind for column in posterior.inputs}
     kinds = {**of_inputs, **posterior.header.kinds_beside, **posterior.header.subgroup_kinds}
     outputs = _outputs_of(posterior)
     view = InferenceModelView(
@@ -396,7 +396,7 @@ def _columns(
     posterior: Posterior, inputs: Sequence[InputTensor], binary: memoryview, max_rows: int
 ) -> Columns:
     """Return the rows of a request by column; raises as `infer`."""
-    names = [column.name for column in inputs_of(posterior)]
+    names = [column.name for column in posterior.inputs]
     (first, *others), at, columns = inputs, 0, Columns()
     wide = first.shape[1] if len(first.shape) > 1 else 1
     check_count(first.shape[0], max_rows)
@@ -428,7 +428,7 @@ def _columns(
     if at < len(binary):
         detail = f"{len(binary) - at} bytes behind the JSON belong to no input; see binary_data_size"
         raise InvalidRequestError(errors=[Fault("inputs", None, detail)])
-    kinds = {column.name: column.kind for column in inputs_of(posterior)}
+    kinds = {column.name: column.kind for column in posterior.inputs}
     return _without_empty_texts(kinds, columns)
 
 

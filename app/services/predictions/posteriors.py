@@ -10,7 +10,6 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import QueuePool
 
-from app.services.cursors import is_id
 from app.services.errors import Fault, InvalidRequestError, NotFinishedError, NotFoundError, ServiceError
 from app.services.fits import models
 from app.services.fits.forecasts import refuse_forecaster
@@ -18,7 +17,7 @@ from app.services.predictions.posterior_cache import Cache
 from app.store import draws as draw_store
 from app.store import models as store
 from app.store.engine import Commits, read_only, session_scope
-from app.store.errors import CorruptBlockError, ModelGoneError
+from app.store.errors import CorruptBlockError, ModelGoneError, is_id
 from app.store.models import ModelHead
 from app.store.tables import OPEN_STATES, SUCCEEDED, Model
 from sampler import PackedError, Posterior, is_warm, warm

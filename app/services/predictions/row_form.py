@@ -14,7 +14,6 @@ from app.services.predictions.row_reading import RowReading
 from app.services.readers.table import WORDS
 from sampler import DataError
 from sampler.host.data import OF_LEVELS, days_to_text, text_to_days
-from sampler.host.posteriors import inputs_of
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ def row_form(
     """
     _, posterior, _ = predictor.lookup(owner, model)
     fields = []
-    for column in inputs_of(posterior):
+    for column in posterior.inputs:
         date = column.kind == "date"
         shown = partial(days_to_text, zoned=column.zoned)
         low, high = ((shown(v) if date and v is not None else v) for v in (column.min, column.max))

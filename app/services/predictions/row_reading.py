@@ -24,7 +24,6 @@ from app.store.tables import Dataset
 from sampler import DataError, DataProblem, Posterior
 from sampler.host.data import OF_LEVELS, PLAIN, Column, days_to_text, level_meant, shortened, text_to_days
 from sampler.host.data import value_as_text as as_text
-from sampler.host.posteriors import inputs_of
 
 TEXTS = ("category", "text")  # kinds of a dataset's columns whose values are text
 
@@ -63,7 +62,7 @@ class RowReading:
             Whether the rows have the target too.
         """
         schema = posterior.schema
-        inputs = inputs_of(posterior)
+        inputs = posterior.inputs
         columns = {each.name: each for each in (*inputs, *([schema.target] if with_target else []))}
         kinds = {name: _kind_of(column) for name, column in columns.items()}
         kinds |= posterior.header.kinds_beside
@@ -186,7 +185,7 @@ def with_levels(
     schema = posterior.schema
     reading: RowReading | None = None
     read = {}
-    for column in (*inputs_of(posterior), *([schema.target] if with_target else [])):
+    for column in (*posterior.inputs, *([schema.target] if with_target else [])):
         cells = (columns or {}).get(column.name)
         if cells is None or column.kind not in OF_LEVELS:
             continue

@@ -43,11 +43,6 @@ class CensoredOutcomes:
         return np.asarray(self.limits[0] < self.limits[1])
 
 
-def censoring_roles(roles: Mapping[str, RawColumn]) -> dict[str, RawColumn]:
-    """Return the columns that tell of censoring among those with a role: event, or lower and upper."""
-    return {role: roles[role] for role in CENSORING if role in roles}
-
-
 def refuse_censoring(settings: Mapping[str, Any], whose: str) -> None:
     """Raise SettingsError where arguments of fits have censored outcomes."""
     for role in CENSORING:

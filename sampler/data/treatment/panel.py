@@ -20,7 +20,7 @@ from sampler.data.target import reject_rows
 from sampler.data.treatment.design import MOST_ARMS
 from sampler.data.treatment.reading import FEWEST_OF_ARM
 from sampler.definitions.parts import PartFacts
-from sampler.errors import DataError, DataProblem, SettingsError
+from sampler.errors import DataError, DataProblem
 
 PANEL = "panel"  # its name in `sampler.definitions.parts`
 NEVER, NONE = "never", "none"  # the cohort of units that don't adopt; the arm of cells that haven't yet
@@ -229,10 +229,3 @@ def _check_cohorts(panel: Panel, periods: Floats, adopted: Floats, lags: Floats)
 
 def _some(panel: Panel, values: NDArray[Any]) -> str:
     return ", ".join(panel.labels(values[:NAMED])) + (", .." if len(values) > NAMED else "")
-
-
-def check_period(panel: Panel, kinds: Mapping[str, str]) -> None:
-    """Raise SettingsError for periods that are no feature of their kind; `kinds` are of features."""
-    if kinds.get(panel.period) != panel.kind:
-        message = f"period: {panel.period!r} must be a feature, a {panel.kind}: trends are learnt by it"
-        raise SettingsError(message, field="period", code="not_accepted")

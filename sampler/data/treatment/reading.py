@@ -252,13 +252,11 @@ def _tells(column: Column, columns: Sequence[Floats], treated: NDArray[np.bool_]
     return len(treated) >= ROWS_OF_A_LEVEL * len(rows) and bool(np.all((share == 0) | (share == rows)))
 
 
-def check_propensity(name: str | None, kinds: Mapping[str, str], table: Table, *, dose: bool) -> None:
+def check_propensity(name: str, kinds: Mapping[str, str], table: Table, *, dose: bool) -> None:
     """Refuse a propensity that is no feature of numbers beside others, of such kinds, or can't be one.
 
     Raises SettingsError for its column, and DataError for its values, by row.
     """
-    if name is None:
-        return
     if name not in kinds:
         message = f"propensity names {name!r}, which is not among the features{suggestion(name, [*kinds])}"
         raise SettingsError(message, field="propensity", code="unknown")

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampler.array_types import Floats
-from sampler.data.censoring.outcomes import censoring_roles, read_censored
+from sampler.data.censoring.outcomes import read_censored
 from sampler.data.convert import to_labels
 from sampler.data.encode import Coded
-from sampler.data.rows import Rows, named, one_by_name, read_roles_again
+from sampler.data.rows import Rows, censoring_roles, named, one_by_name, read_roles_again
 from sampler.data.table import RawColumn, read_rows
 from sampler.data.target import read_outcomes, read_weights, reject_rows
 from sampler.errors import DataError, DataProblem

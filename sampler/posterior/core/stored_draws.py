@@ -181,7 +181,7 @@ class StoredDraws:
             X = header.panel.of_rows(read_rows(X))
         if subgroups is None:
             subgroups = header.subgroups
-        by = columns_of(subgroups)
+        by = columns_of(subgroups) if subgroups else ()
         known = [] if header.calibration is None else header.calibration.new_rows.columns
         if by and type(X) is not dict and not is_array(X):
             X = read_rows(X).reading_once(by)

@@ -177,8 +177,9 @@ def are_finite(prediction: Prediction) -> bool:
 
     Ends of calibrated intervals may be infinite.
     """
-    bounds = [] if prediction.interval == "calibrated" else [*_bounds("", prediction).values()]
-    return all(bool(np.isfinite(values).all()) for values in (prediction.mean, prediction.sd, *bounds))
+    bounds = () if prediction.interval == "calibrated" else (*prediction.intervals, *prediction.quantiles)
+    figures = (values for _, *each in bounds for values in each)
+    return all(bool(np.isfinite(values).all()) for values in (prediction.mean, prediction.sd, *figures))
 
 
 def _bounds(prefix: str, estimates: Prediction | Errors) -> dict[str, Floats]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sampler.data.schema import Column
 from sampler.posterior.posterior import Posterior
 from sampler.posterior.results.answer import draw
 from sampler.posterior.results.card_document import ModelCard
@@ -33,12 +32,6 @@ def posterior_of(
         return Posterior.from_blocks(header, blocks, statistics)
     several = SeveralPosterior.from_blocks(header, blocks, statistics)
     return several[several.outcomes[0]]
-
-
-def inputs_of(posterior: Posterior) -> Sequence[Column]:
-    """Return the columns of rows to predict, of several outcomes those of any of them."""
-    inputs: Sequence[Column] = (posterior.several or posterior.schema).inputs
-    return inputs
 
 
 def outcomes_of(posterior: Posterior) -> list[Posterior]:

@@ -140,11 +140,10 @@ def judged(figures: Mapping[str, Any]) -> dict[str, Any]:
     return report
 
 
-def judged_anew(scores: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def judged_anew(scores: Mapping[str, Any]) -> dict[str, Any]:
     """Return scores whose verdict on intervals, if there is one, is by today's rule."""
-    if not scores or not scores.get("intervals_verdict"):
-        return None if scores is None else dict(scores)
-    return {**scores, "intervals_verdict": judged(scores["intervals_verdict"])}
+    verdict = scores.get("intervals_verdict")
+    return {**scores, "intervals_verdict": judged(verdict)} if verdict else dict(scores)
 
 
 def chance_of(inside: float, rows: float, expected: float) -> float:

@@ -6,7 +6,6 @@ import pytest
 from sampler import fit, load, prepare, select_features, tune
 from sampler.errors import DataError, SettingsError
 from sampler.posterior.assessment.drift import DriftRows, count_rows, training_parts
-from sampler.posterior.several.stored import inputs_of
 
 SHORT = {"num_trees": 5, "num_chains": 2, "num_burnin": 20, "num_draws": 20, "thin": 1, "progress": False}
 ROWS = 60
@@ -43,7 +42,7 @@ def test_trees_split_on_own_columns(posterior):
         assert np.array_equal(posterior[name].sample(X), posterior[name].sample(alone))
     assert 0.6 < posterior.correlations[:, :, 0, 1].mean() < 0.99
     assert "given u, kind, v" in repr(posterior)
-    assert [column.name for column in inputs_of(posterior["b"])] == ["u", "kind", "v"]
+    assert [column.name for column in posterior["b"].inputs] == ["u", "kind", "v"]
 
 
 def test_equal_columns_are_those_of_all():

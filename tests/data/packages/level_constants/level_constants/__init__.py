@@ -18,4 +18,5 @@ LEVEL_CONSTANTS = Part(
     law="level_constants.law:LevelLaw",
     cost="level_constants.report:LevelCost",
     card="level_constants.report:sections",
+    asked_by=(f"parts.{NAME}",),
 )

@@ -58,10 +58,10 @@ class LevelDesign(PartDesign):
     """A constant for each coded column of the category."""
 
     @classmethod
-    def check(cls, planned):
+    def check(cls, planned, table):
         """Raise SettingsError for a column that is no feature, or no category."""
-        column = planned.settings.parts.get(NAME)
-        if column is not None and planned.choice.kinds.get(column) != "category":
+        column = planned.settings.parts[NAME]
+        if planned.choice.kinds.get(column) != "category":
             message = (
                 f"{NAME} takes a category among the features: {column!r} is none; name one, or leave it out"
             )

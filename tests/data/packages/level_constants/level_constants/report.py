@@ -1,6 +1,5 @@
 """Words and figures for people before and after a fit: its cost, and a section of the model's card."""
 
-from level_constants import NAME
 from level_constants.law import LevelLaw
 from sampler.costs.part import PartCost
 from sampler.posterior.results.card_document import CardTable, Section
@@ -14,12 +13,12 @@ class LevelCost(PartCost):
     @classmethod
     def sweep_seconds(cls, settings, rows, columns):
         """Estimate the seconds of an iteration of one chain."""
-        return ROW_SECONDS * rows if NAME in (settings.get("parts") or {}) else 0.0
+        return ROW_SECONDS * rows
 
     @classmethod
     def row_bytes(cls, settings, columns):
         """Estimate the bytes that a chain takes for each row."""
-        return ROW_BYTES if NAME in (settings.get("parts") or {}) else 0
+        return ROW_BYTES
 
 
 def sections(posterior):
