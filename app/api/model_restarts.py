@@ -5,18 +5,18 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, BackgroundTasks, Response
 from pydantic import Field
 
-from app.api.models import LOOK_AGAIN, TheAcceptance
-from app.services import health, views
-from app.services.access.idempotency import StoredResponse, once
+from app.api.models import TheAcceptance
+from app.services import health
+from app.services.access.idempotency import StoredResponse
 from app.services.access.keys import TRAIN
 from app.services.fits import champions, creation, requests, restarts
 from app.services.fits.fit_request import StopRequest
 from app.services.fits.models import ModelView
 from app.services.fits.restarts import ExtensionView
 from app.services.request_bodies import StrictBody
-from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions, Writing
+from app.web.dependencies import Owner, Reading, TheBell, TheSettings, Writing
 from app.web.errors import responses
-from app.web.idempotency import TheIdempotentRequest, render
+from app.web.idempotency import LOOK_AGAIN, TheChange
 from app.web.json_body import StrictRoute
 from app.web.scopes import needs
 
@@ -89,8 +89,6 @@ class RefitRequest(StrictBody):
 def extend_model(
     model_id: str,
     body: ExtendRequest,
-    engine: TheEngine,
-    transactions: TheTransactions,
     settings: TheSettings,
     owner: Owner,
     acceptance: TheAcceptance,
@@ -106,7 +104,7 @@ def extend_model(
     """
 
     def make() -> StoredResponse:
-        with transactions() as session:
+        with acceptance.transactions() as session:
             model = restarts.extend(
                 session,
                 owner,
@@ -117,7 +115,7 @@ def extend_model(
             )
             return acceptance.of(session, model)
 
-    return render(once(engine, acceptance.request, make))
+    return acceptance.once(make)
 
 
 @router.post("/{model_id}/extend/estimate", responses=responses(409, 415))
@@ -139,8 +137,6 @@ def estimate_extension(
 def refit_model(
     model_id: str,
     body: RefitRequest,
-    engine: TheEngine,
-    transactions: TheTransactions,
     settings: TheSettings,
     owner: Owner,
     acceptance: TheAcceptance,
@@ -153,6 +149,8 @@ def refit_model(
     """
     promote = body.promote or (None if body.dataset_id is None else "auto")
 
+    engine = acceptance.engine
+
     def make() -> StoredResponse:
         request = requests.request_like(
             engine,
@@ -164,10 +162,10 @@ def refit_model(
             promote=promote,
         )
         plan = creation.plan(engine, owner, request, slots=health.slots_now(engine, settings))
-        with transactions() as session:
+        with acceptance.transactions() as session:
             return acceptance.of(session, creation.accept(session, owner, plan))
 
-    return render(once(engine, acceptance.request, make))
+    return acceptance.once(make)
 
 
 @router.post("/{model_id}/promote", responses=responses(409))
@@ -181,10 +179,8 @@ def promote_model(model_id: str, session: Writing, owner: Owner) -> ModelView:
 @needs(TRAIN)
 def roll_back(
     model_id: str,
-    engine: TheEngine,
-    transactions: TheTransactions,
     owner: Owner,
-    idempotent: TheIdempotentRequest,
+    change: TheChange,
 ) -> Response:
     """Let a name mean the model before the present one again, and return that one.
 
@@ -192,10 +188,7 @@ def roll_back(
     """
 
     def make() -> StoredResponse:
-        with transactions() as session:
-            view = champions.roll_back(session, owner, model_id)
-            answer = StoredResponse(200, {}, views.to_json(view))
-            idempotent.remember(session, answer)
-            return answer
+        with change.transactions() as session:
+            return change.done(session, champions.roll_back(session, owner, model_id))
 
-    return render(once(engine, idempotent, make))
+    return change.once(make)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, BackgroundTasks, Depends, Response
+from fastapi import APIRouter, Depends, Response
 from sqlalchemy.orm import Session
 
-from app.services import health, views
-from app.services.access.idempotency import StoredResponse, once
+from app.services import health
+from app.services.access.idempotency import StoredResponse
 from app.services.access.keys import READ, TRAIN
 from app.services.fits import creation, models
 from app.services.fits.creation import EstimateView
@@ -18,15 +18,13 @@ from app.web.dependencies import (
     Deleting,
     Owner,
     Reading,
-    TheBell,
     TheEngine,
     ThePredictor,
     TheSettings,
-    TheTransactions,
     Writing,
 )
 from app.web.errors import responses
-from app.web.idempotency import TheIdempotentRequest, render
+from app.web.idempotency import IdempotentChange
 from app.web.json_body import StrictRoute
 from app.web.paging import Cursor, Limit
 from app.web.scopes import needs
@@ -50,25 +48,15 @@ FILE_TOO: dict[str, Any] = {
         }
     ],
 }
-LOOK_AGAIN = "1"  # Retry-After in seconds for the state of a new model
 
 
 @dataclass(frozen=True)
-class Acceptance:
-    """Consequences of an accepted fit: its response is stored for repeated requests, workers are woken."""
-
-    request: TheIdempotentRequest
-    bell: TheBell
-    after: BackgroundTasks
+class Acceptance(IdempotentChange):
+    """An accepted fit: its response is stored for repeated requests, workers are woken."""
 
     def of(self, session: Session, model: ModelView) -> StoredResponse:
         """Make the 202 response with the URL of a new or continued model, in the session of the change."""
-        headers = {"Location": f"/models/{model.id}", "Retry-After": LOOK_AGAIN}
-        body = views.to_json(model)
-        response = StoredResponse(202, headers, body)
-        self.request.remember(session, response)
-        self.after.add_task(self.bell.ring, len(model.progress.chains))
-        return response
+        return self.queued(session, model, "/models", units=len(model.progress.chains))
 
 
 TheAcceptance = Annotated[Acceptance, Depends()]
@@ -87,8 +75,6 @@ TheAcceptance = Annotated[Acceptance, Depends()]
 @needs(TRAIN)
 def create_model(
     body: ModelRequest,
-    engine: TheEngine,
-    transactions: TheTransactions,
     settings: TheSettings,
     owner: Owner,
     acceptance: TheAcceptance,
@@ -102,11 +88,12 @@ def create_model(
     """
 
     def make() -> StoredResponse:
+        engine = acceptance.engine
         plan = creation.plan(engine, owner, body.fit_request(), slots=health.slots_now(engine, settings))
-        with transactions() as session:
+        with acceptance.transactions() as session:
             return acceptance.of(session, creation.accept(session, owner, plan))
 
-    return render(once(engine, acceptance.request, make))
+    return acceptance.once(make)
 
 
 @router.post("/estimate", responses=responses(413, 415))

@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 
 from app.api.model_restarts import Promote
 from app.api.models import TheAcceptance
-from app.services import health, views
-from app.services.access.idempotency import StoredResponse, once
+from app.services import health
+from app.services.access.idempotency import StoredResponse
 from app.services.access.keys import PREDICT, READ, TRAIN
 from app.services.fits import creation
 from app.services.fits.models import ModelView
@@ -28,15 +28,13 @@ from app.web.dependencies import (
     Deleting,
     Owner,
     Reading,
-    TheEngine,
     TheGate,
     ThePredictor,
     TheSettings,
-    TheTransactions,
     Writing,
 )
 from app.web.errors import responses
-from app.web.idempotency import TheIdempotentRequest, render
+from app.web.idempotency import TheChange
 from app.web.read_options import ReadingQuery
 from app.web.rows_route import OPENAPI, FileRequest, RowsRoute, refuse_misplaced
 from app.web.scopes import MAX_JSON_BYTES, needs
@@ -97,10 +95,9 @@ async def report_outcomes(
     body: OutcomesBody,
     query: Annotated[OutcomesQuery, Query()],
     predictor: ThePredictor,
-    transactions: TheTransactions,
     gate: TheGate,
     owner: Owner,
-    idempotent: TheIdempotentRequest,
+    change: TheChange,
 ) -> Response:
     """Report what happened: rows with the target's column. If `model_id` is a name, its newest model scores.
 
@@ -112,27 +109,24 @@ async def report_outcomes(
     forecasts; those that it has already are skipped.
     """
 
+    def done(session: Session, view: AcceptedReportView) -> StoredResponse:
+        return change.done(session, view, 201, {"Location": f"/models/{view.model_id}/outcomes"})
+
     def report(options: OutcomeOptions, sent: SentRows) -> Response:
         def make() -> StoredResponse:
             if forecasts.is_forecaster(predictor, owner, model_id):
                 answers: list[StoredResponse] = []
 
                 def remember(session: Session, view: AcceptedReportView) -> None:
-                    headers = {"Location": f"/models/{view.model_id}/outcomes"}
-                    answers.append(StoredResponse(201, headers, views.to_json(view)))
-                    idempotent.remember(session, answers[-1])
+                    answers.append(done(session, view))
 
                 observe(predictor, owner, model_id, options, sent, remember)
                 return answers[-1]
             scored = reports.scored(predictor, owner, model_id, options, sent)
-            with transactions() as session:
-                accepted = reports.accept(session, owner, scored)
-                headers = {"Location": f"/models/{accepted.model_id}/outcomes"}
-                answer = StoredResponse(201, headers, views.to_json(accepted))
-                idempotent.remember(session, answer)
-                return answer
+            with change.transactions() as session:
+                return done(session, reports.accept(session, owner, scored))
 
-        return render(once(predictor.engine, idempotent, make))
+        return change.once(make)
 
     if not isinstance(request, FileRequest):
         refuse_misplaced(query)
@@ -164,10 +158,8 @@ def delete_outcomes(model_id: str, session: Deleting, owner: Owner) -> None:
 def recalibrate_by_outcomes(
     model_id: str,
     body: SinceBody,
-    engine: TheEngine,
-    transactions: TheTransactions,
     owner: Owner,
-    idempotent: TheIdempotentRequest,
+    change: TheChange,
 ) -> Response:
     """Calibrate a model's intervals by its outcomes: `interval=calibrated` then answers accordingly.
 
@@ -175,13 +167,10 @@ def recalibrate_by_outcomes(
     """
 
     def make() -> StoredResponse:
-        with transactions() as session:
-            view = recalibration.recalibrate(session, owner, model_id, body.since)
-            answer = StoredResponse(200, {}, views.to_json(view))
-            idempotent.remember(session, answer)
-            return answer
+        with change.transactions() as session:
+            return change.done(session, recalibration.recalibrate(session, owner, model_id, body.since))
 
-    return render(once(engine, idempotent, make))
+    return change.once(make)
 
 
 @router.post("/{model_id}/outcomes/policy", response_model=ModelPolicyView, responses=responses(409, 415))
@@ -189,10 +178,8 @@ def recalibrate_by_outcomes(
 def set_outcomes_policy(
     model_id: str,
     body: PolicyBody,
-    engine: TheEngine,
-    transactions: TheTransactions,
     owner: Owner,
-    idempotent: TheIdempotentRequest,
+    change: TheChange,
 ) -> Response:
     """Let reported outcomes move a model's calibrated intervals each week, or end that.
 
@@ -202,13 +189,10 @@ def set_outcomes_policy(
     """
 
     def make() -> StoredResponse:
-        with transactions() as session:
-            view = weekly.set_policy(session, owner, model_id, body.recalibrate)
-            answer = StoredResponse(200, {}, views.to_json(view))
-            idempotent.remember(session, answer)
-            return answer
+        with change.transactions() as session:
+            return change.done(session, weekly.set_policy(session, owner, model_id, body.recalibrate))
 
-    return render(once(engine, idempotent, make))
+    return change.once(make)
 
 
 @router.post(
@@ -218,8 +202,6 @@ def set_outcomes_policy(
 def refit_with_outcomes(
     model_id: str,
     body: OutcomesRefitBody,
-    engine: TheEngine,
-    transactions: TheTransactions,
     settings: TheSettings,
     owner: Owner,
     acceptance: TheAcceptance,
@@ -228,6 +210,7 @@ def refit_with_outcomes(
 
     Without a `name` it gets that of the other, and predicts under it once it has succeeded.
     """
+    engine = acceptance.engine
 
     def make() -> StoredResponse:
         with refit.grown(
@@ -241,10 +224,10 @@ def refit_with_outcomes(
             max_bytes=settings.max_body_bytes,
         ) as grown:
             plan = creation.plan(engine, owner, grown.request, slots=health.slots_now(engine, settings))
-            with transactions() as session:
+            with acceptance.transactions() as session:
                 return acceptance.of(session, creation.accept(session, owner, plan))
 
-    return render(once(engine, acceptance.request, make))
+    return acceptance.once(make)
 
 
 @router.put("/{model_id}/schedule", responses=responses(409, 415))

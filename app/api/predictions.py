@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, BackgroundTasks, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 from starlette.responses import StreamingResponse
 
 from app.api.predict import check_form
-from app.services import views
-from app.services.access.idempotency import StoredResponse, once
+from app.services.access.idempotency import StoredResponse
 from app.services.access.keys import PREDICT, READ
 from app.services.predictions import results, stored
 from app.services.predictions.options import TableOptions
@@ -17,22 +16,19 @@ from app.web.dependencies import (
     Deleting,
     Owner,
     Reading,
-    TheBell,
     TheEngine,
     TheGate,
     ThePredictor,
-    TheTransactions,
     Writing,
 )
 from app.web.errors import responses
-from app.web.idempotency import TheIdempotentRequest, render
+from app.web.idempotency import TheChange
 from app.web.json_body import StrictRoute
 from app.web.negotiation import ARROW, CSV, JSON, PARQUET, XLSX, MediaType, chosen_form
 from app.web.paging import Cursor, Limit
 from app.web.scopes import in_thread, needs
 
 router = APIRouter(tags=["predictions"], route_class=StrictRoute)
-LOOK_AGAIN = "1"  # Retry-After in seconds for the state of a new prediction
 
 
 @router.post(
@@ -46,11 +42,8 @@ def create_prediction(
     model_id: str,
     body: BatchBody,
     predictor: ThePredictor,
-    transactions: TheTransactions,
-    bell: TheBell,
     owner: Owner,
-    idempotent: TheIdempotentRequest,
-    after: BackgroundTasks,
+    change: TheChange,
 ) -> Response:
     """Predict every row of a stored dataset in the background, or forecast any number of series.
 
@@ -62,16 +55,10 @@ def create_prediction(
 
     def make() -> StoredResponse:
         plan = stored.plan(predictor, owner, model_id, body)
-        with transactions() as session:
-            prediction = stored.accept(session, owner, plan)
-            headers = {"Location": f"/predictions/{prediction.id}", "Retry-After": LOOK_AGAIN}
-            view = views.to_json(prediction)
-            answer = StoredResponse(202, headers, view)
-            idempotent.remember(session, answer)
-        after.add_task(bell.ring)
-        return answer
+        with change.transactions() as session:
+            return change.queued(session, stored.accept(session, owner, plan), "/predictions")
 
-    return render(once(predictor.engine, idempotent, make))
+    return change.once(make)
 
 
 @router.get("/predictions", responses=responses())

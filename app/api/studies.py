@@ -2,31 +2,21 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, BackgroundTasks, Body, Response
+from fastapi import APIRouter, Body, Response
 
-from app.services import health, views
-from app.services.access.idempotency import StoredResponse, once
+from app.services import health
+from app.services.access.idempotency import StoredResponse
 from app.services.access.keys import READ, TRAIN
 from app.services.studies import stored
 from app.services.studies.stored import StudyBody, StudyPage, StudyView
-from app.web.dependencies import (
-    Deleting,
-    Owner,
-    Reading,
-    TheBell,
-    TheEngine,
-    TheSettings,
-    TheTransactions,
-    Writing,
-)
+from app.web.dependencies import Deleting, Owner, Reading, TheSettings, Writing
 from app.web.errors import responses
-from app.web.idempotency import TheIdempotentRequest, render
+from app.web.idempotency import TheChange
 from app.web.json_body import StrictRoute
 from app.web.paging import Cursor, Limit
 from app.web.scopes import needs
 
 router = APIRouter(tags=["studies"], route_class=StrictRoute)
-LOOK_AGAIN = "1"  # Retry-After in seconds for the state of a new study
 
 
 @router.post(
@@ -39,13 +29,9 @@ LOOK_AGAIN = "1"  # Retry-After in seconds for the state of a new study
 def create_study(
     model_id: str,
     body: Annotated[StudyBody, Body()],
-    engine: TheEngine,
-    transactions: TheTransactions,
     settings: TheSettings,
-    bell: TheBell,
     owner: Owner,
-    idempotent: TheIdempotentRequest,
-    after: BackgroundTasks,
+    change: TheChange,
 ) -> Response:
     """Study a model in the background, with fits to its training rows; `model_id` may be a name.
 
@@ -53,18 +39,12 @@ def create_study(
     """
 
     def make() -> StoredResponse:
-        slots = health.slots_now(engine, settings)
-        planned = stored.plan(engine, owner, model_id, body, slots=slots)
-        with transactions() as session:
-            study = stored.accept(session, owner, planned)
-            headers = {"Location": f"/studies/{study.id}", "Retry-After": LOOK_AGAIN}
-            view = views.to_json(study)
-            answer = StoredResponse(202, headers, view)
-            idempotent.remember(session, answer)
-        after.add_task(bell.ring)
-        return answer
+        slots = health.slots_now(change.engine, settings)
+        planned = stored.plan(change.engine, owner, model_id, body, slots=slots)
+        with change.transactions() as session:
+            return change.queued(session, stored.accept(session, owner, planned), "/studies")
 
-    return render(once(engine, idempotent, make))
+    return change.once(make)
 
 
 @router.get("/studies", responses=responses())

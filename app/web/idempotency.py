@@ -1,17 +1,22 @@
-"""The `Idempotency-Key` header: a dependency that fingerprints the request, and the replay of responses."""
+"""The `Idempotency-Key` header: fingerprints of requests, changes that they make once, and replays."""
 
 import hashlib
-from typing import Annotated, BinaryIO
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, BinaryIO
 
-from fastapi import Depends, Header, Request, Response
+from fastapi import BackgroundTasks, Depends, Header, Request, Response
+from sqlalchemy.orm import Session
 
-from app.services.access.idempotency import IdempotentRequest, StoredResponse
-from app.web.dependencies import Owner
+from app.services import views
+from app.services.access.idempotency import IdempotentRequest, StoredResponse, once
+from app.web.dependencies import Owner, TheBell, TheEngine, TheTransactions
 from app.web.rows_route import FileRequest
 from app.web.scopes import in_thread
 
 READ_BYTES = 1024 * 1024
 REPLAYED = "Idempotent-Replayed"
+LOOK_AGAIN = "1"  # Retry-After in seconds for the state of what was queued
 
 IdempotencyKey = Annotated[
     str | None,
@@ -59,3 +64,37 @@ def render(answer: StoredResponse) -> Response:
     """Render a stored response."""
     replayed = {REPLAYED: "true"} if answer.replayed else {}
     return Response(answer.body, answer.status, answer.headers | replayed, media_type="application/json")
+
+
+@dataclass(frozen=True)
+class IdempotentChange:
+    """A change that a request makes once: its response is stored with it, and workers hear of queued work."""
+
+    engine: TheEngine
+    transactions: TheTransactions
+    request: TheIdempotentRequest
+    bell: TheBell
+    after: BackgroundTasks
+
+    def once(self, make: Callable[[], StoredResponse]) -> Response:
+        """Render the stored response to this request, else the one that `make` returns and stores."""
+        return render(once(self.engine, self.request, make))
+
+    def done(
+        self, session: Session, view: Any, status: int = 200, headers: dict[str, str] | None = None
+    ) -> StoredResponse:
+        """Store the response that shows what changed, in the session of the change, and return it."""
+        answer = StoredResponse(status, headers or {}, views.to_json(view))
+        self.request.remember(session, answer)
+        return answer
+
+    def queued(
+        self, session: Session, view: Any, place: str | None, *, units: int = 1, look_again: str = LOOK_AGAIN
+    ) -> StoredResponse:
+        """Store the 202 response with the URL of what was queued, if it has a place, and wake workers."""
+        at = {} if place is None else {"Location": f"{place}/{view.id}"}
+        self.after.add_task(self.bell.ring, units)
+        return self.done(session, view, 202, at | {"Retry-After": look_again})
+
+
+TheChange = Annotated[IdempotentChange, Depends()]

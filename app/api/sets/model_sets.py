@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, BinaryIO, Literal
 
-from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from app.api.forecasts import as_table, tables
@@ -18,8 +18,8 @@ from app.api.predict import (
     check_form,
     rendered,
 )
-from app.services import health, views
-from app.services.access.idempotency import StoredResponse, once
+from app.services import health
+from app.services.access.idempotency import StoredResponse
 from app.services.access.keys import PREDICT, READ, TRAIN
 from app.services.model_sets import forecasting, predicting, stored
 from app.services.model_sets.forecasting import (
@@ -38,16 +38,13 @@ from app.web.dependencies import (
     Deleting,
     Owner,
     Reading,
-    TheBell,
-    TheEngine,
     TheGate,
     ThePredictor,
     TheSettings,
-    TheTransactions,
     Writing,
 )
 from app.web.errors import responses
-from app.web.idempotency import TheIdempotentRequest, render
+from app.web.idempotency import TheChange
 from app.web.json_body import StrictRoute
 from app.web.json_pieces import written
 from app.web.negotiation import JSON, MediaType
@@ -103,13 +100,9 @@ class RoutedPredictionView(BaseModel):
 @needs(TRAIN)
 def create_model_set(
     body: ModelSetRequest,
-    engine: TheEngine,
-    transactions: TheTransactions,
     settings: TheSettings,
-    bell: TheBell,
     owner: Owner,
-    idempotent: TheIdempotentRequest,
-    after: BackgroundTasks,
+    change: TheChange,
 ) -> Response:
     """Fit a model to each group of a dataset's rows in the background; `Location` is the URL of the set.
 
@@ -119,16 +112,13 @@ def create_model_set(
     """
 
     def make() -> StoredResponse:
+        engine = change.engine
         planned = stored.plan(engine, owner, body, slots=health.slots_now(engine, settings))
-        with transactions() as session:
+        with change.transactions() as session:
             made = stored.accept(session, owner, planned)
-            headers = {"Location": f"/model-sets/{made.id}", "Retry-After": LOOK_AGAIN}
-            answer = StoredResponse(202, headers, views.to_json(made))
-            idempotent.remember(session, answer)
-        after.add_task(bell.ring)
-        return answer
+            return change.queued(session, made, "/model-sets", look_again=LOOK_AGAIN)
 
-    return render(once(engine, idempotent, make))
+    return change.once(make)
 
 
 @router.get("", responses=responses())
@@ -248,11 +238,8 @@ def create_predictions_of_set(
     set_id: str,
     body: SetPredictionsBody,
     predictor: ThePredictor,
-    transactions: TheTransactions,
-    bell: TheBell,
     owner: Owner,
-    idempotent: TheIdempotentRequest,
-    after: BackgroundTasks,
+    change: TheChange,
 ) -> Response:
     """Forecast any number of series of groups in the background, each by the forecaster of its group.
 
@@ -262,14 +249,11 @@ def create_predictions_of_set(
 
     def make() -> StoredResponse:
         of, plans = forecasting.plan_all(predictor, owner, set_id, body.forecast)
-        with transactions() as session:
+        with change.transactions() as session:
             view = forecasting.accept_all(session, owner, of, plans)
-            answer = StoredResponse(202, {"Retry-After": LOOK_AGAIN}, views.to_json(view))
-            idempotent.remember(session, answer)
-        after.add_task(bell.ring, len(plans))
-        return answer
+            return change.queued(session, view, None, units=len(plans), look_again=LOOK_AGAIN)
 
-    return render(once(predictor.engine, idempotent, make))
+    return change.once(make)
 
 
 @router.get(
