@@ -7,7 +7,7 @@ section 3.2 and figure 5).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -182,7 +182,7 @@ def inclusion_by_trees(
         For an invalid setting, such as a method of one tree.
 
     """
-    numbers, level = check_numbers(num_trees, settings.get("method")), Request.check_level(level)
+    numbers, level = check_numbers(num_trees, settings), Request.check_level(level)
     settings["weights"] = weights
     if are_several(y):
         check_several(settings)
@@ -217,8 +217,12 @@ def inclusion_by_trees(
     return found if rows.others else found[rows.outcome.name]
 
 
-def check_numbers(num_trees: Any, method: str | None) -> list[int]:
-    """Check numbers of trees of fits by a method, and return the smallest first; raise SettingsError."""
+def check_numbers(num_trees: Any, settings: Mapping[str, Any]) -> list[int]:
+    """Check numbers of trees of fits with settings, and return the smallest first; raise SettingsError."""
+    method, prior = settings.get("method"), settings.get("prior")
+    if isinstance(prior, Mapping) and prior.get("num_trees"):
+        message = "the prior draws the number of trees: leave prior.num_trees out to compare fixed ones"
+        raise SettingsError(message, field="prior.num_trees", code="contradiction")
     if method in METHODS and "num_trees" in METHODS[method].absent:
         message = f"method {method} fits one tree: fit by method bart, or see inclusion, of the one tree"
         raise SettingsError(message, field="method", code="not_applicable")

@@ -47,6 +47,7 @@ def test_shares_are_those_of_fits_by_hand():
         ({"level": 1.0}, "level"),
         ({"folds": 1}, "folds"),
         ({"method": "bcart"}, "fits one tree: fit by method bart"),
+        ({"prior": {"num_trees": "poisson"}}, "leave prior.num_trees out"),
     ],
 )
 def test_refused_by_name(wrong, words):

@@ -50,7 +50,7 @@ def plan(request: InclusionByTreesBody, data: TrainingData, slots: int) -> Study
     """Check a request and plan its fits; raises InvalidRequestError and those of a fit too large."""
     model, rows, columns = data.settings, data.num_rows, data.coded_columns
     try:
-        numbers = check_numbers(request.num_trees, model.get("method"))
+        numbers = check_numbers(request.num_trees, model)
     except SettingsError as error:
         raise InvalidRequestError(errors=[Fault.of_setting(error)]) from None
     chains, units = int(model["num_chains"]), []
