@@ -13,10 +13,12 @@ from importlib.metadata import entry_points
 from typing import Literal
 
 from sampler.definitions.data import COLUMN_ROLES
+from sampler.definitions.tree_laws import LAW_SETTINGS
 from sampler.moves import PARTICLE_GIBBS, RULE_DRAW
 
 Target = Literal["numbers", "two", "classes", "ordered", "counts"]
 HYPERPRIORS = ("sparse", "k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta")
+OF_TREES = ("alpha", "beta", *LAW_SETTINGS)
 ZERO_TREES = 50  # trees in the forest of structural zeros
 CLASS_SLOPE_SD = 3.61  # prior scale of the log f of a class's linear part, that of the trees where k is 2
 # Slopes of classes are drawn so rarely that they take a quarter of the trees' time, at most. An update of a
@@ -154,7 +156,7 @@ def _counts(label: str, *, dispersed: bool = False, zeros: bool = False) -> Fami
             *(("latent-outcomes",) if zeros else ()),
         ),
         kernels_of=LOG_LINEAR_KERNELS,
-        prior=("k", "alpha", "beta", "leaf_sd", "k_df", "k_scale"),
+        prior=("k", *OF_TREES, "leaf_sd", "k_df", "k_scale"),
         moves=LOG_LINEAR_MOVES,
         more_trees=ZERO_TREES if zeros else 0,
         dispersed=dispersed,
@@ -181,7 +183,7 @@ FAMILIES: dict[str, Family] = {
         law="sampler.posterior.laws.hurdle:hurdle_law",
         kernels=("latent-outcomes", "forest-call"),
         prior=(
-            *("k", "alpha", "beta", "nu", "q", "sigma_estimate", "k_df", "k_scale", "point"),
+            *("k", *OF_TREES, "nu", "q", "sigma_estimate", "k_df", "k_scale", "point"),
             *("offset", "leaf_sd", "lambda", "sigma", "sigma_start", "step"),
         ),
         drawn_k=(3.0, 5.0),
@@ -200,7 +202,7 @@ FAMILIES: dict[str, Family] = {
         law="sampler.posterior.laws.probit:ProbitLaw",
         quick=True,
         kernels=("latent-outcomes",),
-        prior=("k", "alpha", "beta", "offset", "leaf_sd", "step", *HYPERPRIORS),
+        prior=("k", *OF_TREES, "offset", "leaf_sd", "step", *HYPERPRIORS),
         cuts="mixed",
     ),
     "categorical": Family(
@@ -213,7 +215,7 @@ FAMILIES: dict[str, Family] = {
         law="sampler.posterior.laws.classes:ClassesLaw",
         kernels=("log-linear-trees", "log-linear-scale", "classes"),
         kernels_of=LOG_LINEAR_KERNELS,
-        prior=("k", "alpha", "beta", "leaf_sd", "k_df", "k_scale"),
+        prior=("k", *OF_TREES, "leaf_sd", "k_df", "k_scale"),
         drawn_k=(1.0, 1.0),
         moves=LOG_LINEAR_MOVES,
         num_trees=50,
@@ -228,7 +230,7 @@ FAMILIES: dict[str, Family] = {
         groups=True,
         law="sampler.posterior.laws.ordinal:OrdinalLaw",
         kernels=("latent-outcomes", "forest-call", "ordered"),
-        prior=("k", "alpha", "beta", "leaf_sd", "step", *HYPERPRIORS),
+        prior=("k", *OF_TREES, "leaf_sd", "step", *HYPERPRIORS),
         cuts="mixed",
     ),
     "poisson": _counts("a count (poisson)"),

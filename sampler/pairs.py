@@ -14,6 +14,7 @@ from sampler.definitions.pairs import OF_OTHERS, Combination, Pair
 from sampler.definitions.parts import PART_SETTINGS, PARTS
 from sampler.definitions.prior import ABSOLUTE
 from sampler.definitions.recipes import NO_RECIPE, RECIPES
+from sampler.definitions.tree_laws import DEPTH, TREE_LAWS
 from sampler.errors import SettingsCode, SettingsError
 from sampler.families import FAMILIES, Family, takes
 from sampler.methods import METHODS
@@ -151,6 +152,10 @@ KINDS: dict[str, Callable[[Combination], bool]] = {
     "a transform": lambda asked: asked["transform"] not in (None, "none"),
     "yeo-johnson": lambda asked: asked["transform"] not in (None, "none", "log", "auto"),
     "particle Gibbs": lambda asked: PARTICLE_GIBBS in _moves(asked),
+    "local moves": lambda asked: _has_trees(asked) and {*_moves(asked)} != {PARTICLE_GIBBS},
+    "trees without a density": lambda asked: (
+        not TREE_LAWS.get(str(asked["prior.trees"]), TREE_LAWS[DEPTH]).density
+    ),
     "moves that the family lacks": lambda asked: bool(_lacking(asked)),
     "a start that the family lacks": lambda asked: (
         _has_trees(asked)
@@ -310,6 +315,13 @@ TABLE: tuple[Pair, ...] = (
            f"prior {name} has no meaning for {{family}}; accepted are {{prior_of_family}}", f"prior.{name}",
            (f"prior.{name}", "family="))
       for name in OF_PRIORS),
+    *(Pair("trees without a density", kind,
+           f"prior trees {{trees}} can be drawn, but their density isn't known: {why}", field, ways)
+      for kind, why, field, ways in (
+          ("local moves", "all trees are drawn by particle Gibbs, and other moves ask for it", "moves",
+           ("moves=pg", "prior.trees")),
+          ("prior.sparse", "the draw of shares of columns asks for it", "prior.sparse",
+           ("prior.sparse", "prior.trees")))),
     Pair("prior.sigma", "prior.lambda", "prior takes sigma (known noise) or lambda (its scale), not both",
          "prior.sigma", ("prior.sigma", "prior.lambda"), CONTRADICTION),
     Pair("prior.sigma", "noise=mixture",
@@ -325,6 +337,7 @@ FACTS: dict[str, Callable[[Combination], str]] = {  # further words of reasons
     "methods_of_family": lambda asked: _joined(
         name for name, method in METHODS.items() if asked["family"] in method.families
     ),
+    "trees": lambda asked: str(asked["prior.trees"]),
     "prior_of_family": lambda asked: ", ".join(_family(asked).prior),
     "moves_of_family": lambda asked: ", ".join(_family(asked).moves),
     "moves_lacking": lambda asked: _lacking(asked)[0],

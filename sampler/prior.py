@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,9 @@ class Constants:
     `sparse` (DART, Linero 2018), a split's column has probability in proportion to s, s ~ Dirichlet(theta /
     p, ..), with theta = sparse_theta or, if that is 0, theta / (theta + sparse_rho) ~ Beta(sparse_a,
     sparse_b); else all columns are equally likely.
+
+    `trees` has the entries of another prior of trees (`sampler.definitions.tree_laws`). For that by depth it
+    is empty, and left out of JSON.
     """
 
     offset: float
@@ -51,10 +54,11 @@ class Constants:
     sparse_b: float = 1.0
     sparse_rho: float = 1.0
     sparse_theta: float = 0.0
+    trees: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict that `from_json` reads exactly."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "trees" or value}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Constants:

@@ -490,3 +490,5 @@ class Training:
         yield from _bytes_of(self.same_noise)
         yield from (name.encode() + own for name, own in parts.items() if own)
         yield repr((self.constants, self.settings.chain_identity)).encode()
+        if self.constants.trees:
+            yield repr(sorted(self.constants.trees.items())).encode()

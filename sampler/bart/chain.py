@@ -115,7 +115,8 @@ class Chain(MarkovChain):
         self._particles: Particles | None = None
         if are_used(training.settings):
             self._particles = Particles(self._data, training.settings)
-            self._forests = list(map(self._particles.updating, self._forests, self._models))
+            trees = [plan.trees for plan in self._plans]
+            self._forests = list(map(self._particles.updating, self._forests, self._models, trees))
         self._hyper: Hyper | None = None
         if drawn(training.constants) and self._plans[0].leaves == "normal":
             self._hyper = Hyper(self._data, training)

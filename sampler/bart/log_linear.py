@@ -16,6 +16,7 @@ from sampler.bart.kernels.leaf_models.log_linear_pass import TARGET, log_gamma, 
 from sampler.bart.kernels.leaf_models.parts_pass import PARTS
 from sampler.bart.kernels.state import Forest
 from sampler.bart.kernels.steps import leaf_scale
+from sampler.definitions.tree_laws import entries_of_law
 from sampler.kernels.jit import address
 from sampler.prior import Constants
 
@@ -68,6 +69,7 @@ def prior_of_logarithms(log_sd: float, num_trees: int, entries: Mapping[str, Any
         "sigma_start": 1.0,
         "sigma_fixed": True,
         **{name: float(entries[name]) for name in ("alpha", "beta")},
+        "trees": entries_of_law(entries),
         **of_k,
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from sampler.bart.kernels.particles.layout import (
     Swarm,
 )
 from sampler.bart.kernels.state import Forest
+from sampler.bart.tree_laws import drawn_by
 from sampler.kernels.arrays import Data
 from sampler.kernels.jit import address
 from sampler.kernels.random import uniform
@@ -47,12 +49,14 @@ class Particles:
         self._swarm = make_swarm(data, max(settings.particles, START_PARTICLES if fresh else 0))
         self._room = stored(sweep.store_swarm, self._swarm)
 
-    def updating(self, forest: Forest, model: Any) -> Forest:
-        """Return the forest with updates by particles, where it is their turn."""
+    def updating(self, forest: Forest, model: Any, trees: Mapping[str, Any]) -> Forest:
+        """Return the forest with updates by particles, where it is their turn, and draws from its prior."""
         prior = forest.prior
         prior.steps[state.PG] = prior.update
         update = address(sweep.UPDATE_TREES, type(model))
-        return forest._replace(prior=prior._replace(update=update, swarm=int(self._room[0])))
+        law, table = drawn_by(trees)
+        prior = prior._replace(update=update, swarm=int(self._room[0]), law=law, table=table)
+        return forest._replace(prior=prior)
 
     def take_turn(self, iteration: int, random: np.ndarray[Any, Any]) -> None:
         """Decide whether trees are updated by particles in this iteration, and by how many."""
@@ -88,6 +92,7 @@ def make_swarm(data: Data, particles: int, nodes: int = FIRST_NODES) -> Swarm:
         value=np.zeros(rows, np.int64),
         buffer=np.zeros(rows, np.int32),
         rule=np.zeros(3, np.int64),
+        given=np.zeros(2, np.int64),
         span=np.zeros(3, np.int64),
         columns=np.zeros(len(data.codes), np.int32),
         state=np.zeros(SWARM_STATE, np.int64),

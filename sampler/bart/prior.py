@@ -19,6 +19,7 @@ from sampler.data.schema import Schema
 from sampler.definitions.design import Design
 from sampler.definitions.prior import ABSOLUTE
 from sampler.definitions.recipes import prior_of_recipe
+from sampler.definitions.tree_laws import LAW_SETTINGS, check_law, entries_of_law
 from sampler.errors import SettingsError
 from sampler.families import FAMILIES
 from sampler.noise import NOISES
@@ -82,7 +83,7 @@ def calibrate(
         chain), step (the grid). k_df and k_scale: k = k_scale chi(k_df) is drawn, E[k^2] = k^2 unless k_scale
         is given; of numbers it is unless k, k_df or leaf_sd is given. sparse: the columns' shares are drawn
         (DART), with sparse_a, sparse_b, sparse_rho (the number of coded columns unless given) or a known
-        sparse_theta.
+        sparse_theta. trees: the prior of trees (`sampler.definitions.tree_laws`), with entries of its own.
     line
         Rough estimate of a linear part, float64 [n], or None: the leaf prior spans what it leaves of y.
     noise
@@ -191,7 +192,7 @@ def with_offsets(constants: Constants, y: NDArray[np.float64], offsets: NDArray[
 
 
 def _hyperpriors(entries: Mapping[str, Any], num_columns: int) -> dict[str, Any]:
-    """Resolve the constants of the hyperpriors, even where they are off."""
+    """Resolve the constants of the hyperpriors, even where they are off, and the prior of trees."""
     k, degrees = float(entries.get("k", DEFAULTS["k"])), float(entries.get("k_df", 0.0))
     return {
         "k": k,
@@ -202,6 +203,7 @@ def _hyperpriors(entries: Mapping[str, Any], num_columns: int) -> dict[str, Any]
         "sparse_b": float(entries.get("sparse_b", 1.0)),
         "sparse_rho": float(entries.get("sparse_rho", num_columns)),
         "sparse_theta": float(entries.get("sparse_theta", 0.0)),
+        "trees": entries_of_law(entries),
     }
 
 
@@ -239,9 +241,11 @@ def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str
 
     """
     family = settings.family
+    given = prior or {}
     prior = prior_of_recipe(settings.recipe, family, prior)
     point = ("point",) if FAMILIES[family].point else ()
-    checked = check_entries(prior, (*DEFAULTS, *ABSOLUTE, *HYPER, *point))
+    checked = check_entries(prior, (*DEFAULTS, *LAW_SETTINGS, *ABSOLUTE, *HYPER, *point))
+    check_law(given)
     needless = [name for name in HYPER if name in checked and not _is_used(name, checked)]
     if needless:
         first = "k_df" if needless[0] == "k_scale" else "sparse: true"

@@ -53,7 +53,8 @@ class RowNoise(ChainPart):
             return ()
         moves = noise_forest.MOVES if mean.moves.get("rule") else {"grow": 0.5, "prune": 0.5}
         shared = mean.alpha, mean.beta, 0.0, moves
-        return (ForestPlan(noise_forest.NAME, NOISE_TREES, *shared, "log-linear", part=PART),)
+        own = ForestPlan(noise_forest.NAME, NOISE_TREES, *shared, "log-linear", part=PART, trees=mean.trees)
+        return (own,)
 
     @classmethod
     def model_of(cls, training: Training, plan: ForestPlan, mean: Normal) -> LogLinear:  # noqa: ARG003

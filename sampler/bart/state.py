@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
@@ -40,6 +40,9 @@ class ForestPlan:
     moves: Mapping[str, float]
     leaves: Literal["normal", "log-linear"] = "normal"
     part: str = ""  # beside the mean that it belongs to, as in `sampler.definitions.parts`
+    trees: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # prior of trees, if not by depth alone (`Constants`)
 
 
 def make_data(training: Training) -> Data:
@@ -100,6 +103,8 @@ def make_tree_prior(
         steps=steps,
         update=address(update, type(model)),
         swarm=0,
+        law=0,
+        table=np.zeros((0, 0)),
         directions=np.zeros((0, 0), np.int64) if monotone is None else monotone,
         orders=orders,
     )

@@ -12,6 +12,7 @@ from typing import Any
 
 from sampler.costs.part import costs, trees_of_parts
 from sampler.definitions.data import CENSORING
+from sampler.definitions.tree_laws import entries_of_law
 from sampler.families import FAMILIES, class_line_period
 from sampler.methods import METHODS
 from sampler.noise import AUTO, CONSTANT, FOREST, FOREST_ROWS, NOISE_TREES, NOISES
@@ -39,6 +40,7 @@ LINES_ROW = 2.5e-8  # linear parts of classes: per iteration that draws slopes, 
 LABEL_ROW = 3e-8  # a mixture: drawing a row's component
 SCALE_ROW = 8e-8  # heavy tails: drawing a row's scale, and its share of drawing the degrees of freedom
 PARTICLE_ROW = 3.4e-9  # particle Gibbs, per tree update, particle and row
+USUAL_LEAVES, TRIED = 2.5, 0.2  # of trees by depth; what a rule tried takes of an update
 SHORT_FITS = 800  # iterations with noise by row that take as long as the short fits that choose the noise
 SHORT_ROWS = 667  # rows of each, at most
 WEIGHTED = 2.0  # factor on the time per row when rows have weights
@@ -175,13 +177,20 @@ def update_seconds(settings: Mapping[str, Any]) -> tuple[float, float]:
     update, of_row = 0.0, 0.0
     for name, share in settings["moves"].items():
         known = (
-            (0.0, PARTICLE_ROW * int(settings["particles"]))
+            (0.0, PARTICLE_ROW * int(settings["particles"]) * law_factor(settings.get("prior") or {}))
             if name == "pg"
             else MOVE_SECONDS.get(name, UNKNOWN)
         )
         update, of_row = update + share * known[0], of_row + share * known[1]
     weighted = settings.get("weights") or NOISES[settings.get("noise") or "constant"].weighs_rows
     return update, of_row * (WEIGHTED if weighted else 1.0)
+
+
+def law_factor(prior: Mapping[str, Any]) -> float:
+    """Return how much longer particles take with a prior of trees than with that by depth."""
+    trees = entries_of_law(prior)
+    leaves = (trees.get("num_leaves", USUAL_LEAVES) / USUAL_LEAVES) ** 0.5  # the data have a say too
+    return float(leaves + TRIED * trees.get("tries", 0))
 
 
 def looks_seconds(stop: Mapping[str, Any], chains: int, slots: int) -> float:

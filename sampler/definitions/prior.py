@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from sampler.definitions.setting import FormField, Setting
+from sampler.definitions.tree_laws import LAW_SETTINGS
 
 MOST = 1e100  # largest scale, and the inverse of the smallest, so that sums of squares stay finite
 POSITIVE = (1 / MOST, MOST)
@@ -36,6 +37,7 @@ PRIOR: dict[str, Setting] = {
         ends="[)",
         form=FormField("beta", "Prior", "2; 1 of a single tree"),
     ),
+    **LAW_SETTINGS,
     "nu": Setting(
         "number",
         "prior",

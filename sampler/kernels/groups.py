@@ -108,7 +108,7 @@ GROUPS = {
     ),
     "layout": Group(("bart.kernels.particles.layout",), ("base",)),
     "particles": Group(
-        ("bart.kernels.particles.growth", "bart.kernels.particles.sweep"),
+        ("bart.kernels.particles.growth", "bart.kernels.particles.sweep", "bart.kernels.particles.laws"),
         ("base", "passes", "bart", "forest-call", "layout"),
         NORMAL,
     ),

@@ -232,7 +232,7 @@ def plan(
 
 def checked_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
     """Check the prior entries except `cuts` and add defaults; raise SettingsError."""
-    of_fit = {name: getattr(settings, name) for name in ("method", "family", "noise")}
+    of_fit = {name: getattr(settings, name) for name in ("method", "family", "noise", "moves")}
     check(Combination({**of_fit, "prior": prior}))
     entries: dict[str, Any] = load_code(METHODS[settings.method].engine.check_prior)(prior, settings)
     return entries

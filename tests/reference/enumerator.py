@@ -115,6 +115,16 @@ class Toy:
         """Return the generative prior's probability of a split: 0 where no rule is valid."""
         return self.alpha * (1.0 + depth) ** -self.beta if self.rules(rows) else 0.0
 
+    def choices(self, rows, depth, _leaves):
+        """Return [(probability, rule or None, leaves that its children must have)] of a node's decisions."""
+        p = self.p_split(rows, depth)
+        split = [(p * each.probability, rule, (0, 0)) for rule, each in self.rules(rows).items()]
+        return [(1.0 - p, None, ()), *split]
+
+    def must_have(self, _tree):
+        """Return how many leaves a node must have that is known to have this tree; 0: any number."""
+        return 0
+
     def ell(self, rows):
         """Return the leaf's marginal log-likelihood, up to terms that sum to a constant over a tree."""
         if not self.likelihood:

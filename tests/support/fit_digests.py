@@ -41,6 +41,7 @@ _DEFAULT = {
     "seed": 11,
 }
 _SHORT = _DEFAULT | {"prior": {"k": 2.0}}
+_PARTICLES = _DEFAULT | {"moves": "pg"}
 _LONGER = _SHORT | {"num_draws": 50, "thin": 1}  # by which outcomes are simulated at a moderate cost
 _TREE = {"num_chains": 2, "num_burnin": 40, "num_draws": 5, "thin": 4, "seed": 11}
 _SOFT = {"num_chains": 1, "num_burnin": 8, "num_draws": 4, "thin": 1, "seed": 11}
@@ -77,6 +78,15 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     ),
     "bart-pg": ("number", False, _SHORT | {"moves": "pg"}),
     "bart-pg-mixed": ("number", False, _SHORT | {"moves": {"grow": 0.3, "prune": 0.3, "pg": 0.4}}),
+    **{
+        f"bart-trees-{trees}": ("number", weighted, _PARTICLES | {"prior": {"k": 2.0, "trees": trees}})
+        for trees, weighted in (("leaves", False), ("pinball", True), ("balanced", False))
+    },
+    "classes-trees-leaves": (
+        "three",
+        False,
+        _PARTICLES | {"family": "categorical", "prior": {"k": 2.0, "trees": "leaves"}},
+    ),
     "bart-smc-start": ("number", False, _SHORT | {"start": "smc"}),
     "bart-annealed": ("number", False, _SHORT | {"start": "annealed"}),
     "bart-weights": ("number", True, _SHORT),

@@ -73,6 +73,7 @@ PARTS: dict[str, dict[str, Any]] = {
     **{f"recipe {name}": {"recipe": name} for name in ("cgm10", "pg-bart")},
     **{f"moves {name}": {"moves": name} for name in ("cgm", "pg")},
     "a start by particles": {"start": "smc"},
+    "balanced trees by local moves": {"prior": {"trees": "balanced"}},
     "an annealed start": {"start": "annealed"},
     "the noise's sd": {"prior": {"sigma": 1.0}},
     "the prior of the noise": {"prior": {"nu": 4.0}},

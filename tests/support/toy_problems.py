@@ -34,6 +34,11 @@ def missing(**changes):
     return Toy(codes, [0.4, -0.3, 0.25, -0.1], **changes)
 
 
+def equal_rows(**changes):
+    """Four rows, the first two of which no rule parts: only three leaves at most."""
+    return Toy([[0, 0, 2, 2], [1, 1, 0, 1]], [0.4, -0.3, 0.2, -0.1], **changes)
+
+
 def weighted(**changes):
     """The golden rows with unequal weights."""
     return golden(weights=np.array([0.5, 1.0, 2.0, 1.5, 3.0]), **changes)

@@ -83,7 +83,7 @@ class Categorical(Likelihood):
         self.plans = tuple(
             ForestPlan(
                 f"class {number}", settings.num_trees, constants.alpha, constants.beta, constants.leaf_sd,
-                settings.moves, "log-linear",
+                settings.moves, "log-linear", trees=constants.trees,
             )
             for number, _ in enumerate(constants.shares, 1)
         )  # fmt: skip

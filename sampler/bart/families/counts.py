@@ -116,10 +116,11 @@ class CountLikelihood(Likelihood):
         self._dispersed, self._zeros = family.dispersed, family.zeros
         shared = constants.alpha, constants.beta
         rate = ForestPlan(
-            "rate", settings.num_trees, *shared, constants.leaf_sd, settings.moves, "log-linear"
-        )
+            "rate", settings.num_trees, *shared, constants.leaf_sd, settings.moves, "log-linear",
+            trees=constants.trees,
+        )  # fmt: skip
         moves = {name: share for name, share in ZERO_MOVES.items() if settings.moves.get(name)}
-        zeros = ForestPlan("zeros", ZERO_TREES, *shared, constants.zero_sd, moves)
+        zeros = ForestPlan("zeros", ZERO_TREES, *shared, constants.zero_sd, moves, trees=constants.trees)
         self._arms = None
         self.plans = (rate, zeros) if self._zeros else (rate,)
         self.scalar_names = ("sigma", "dispersion") if self._dispersed else ("sigma",)

@@ -41,9 +41,10 @@ SCALAR = "effect_sd"  # prior standard deviation of the effect of a row, in unit
 def plan(prior: EffectPrior, mean: ForestPlan) -> tuple[ForestPlan, ...]:
     """Plan the forest of the effect, or one for each of several arms; trees move as the mean's do."""
     leaf_sd = prior.share * prior.start / math.sqrt(prior.num_trees)
-    own = replace(
-        mean, num_trees=prior.num_trees, alpha=prior.alpha, beta=prior.beta, leaf_sd=leaf_sd, part=PART
-    )
+    own = replace(  # splits by depth, whatever trees of the mean do
+        mean, num_trees=prior.num_trees, alpha=prior.alpha, beta=prior.beta, leaf_sd=leaf_sd, part=PART,
+        trees={},
+    )  # fmt: skip
     return tuple(replace(own, name=name) for name in of_parts(NAME, prior.parts))
 
 

@@ -199,8 +199,9 @@ def plan_forests(training: Training) -> tuple[ForestPlan, ...]:
     """List the forest of the mean, and those of the parts in the order in which a sweep meets them."""
     constants, settings = training.constants, training.settings
     mean = ForestPlan(
-        "mean", settings.num_trees, constants.alpha, constants.beta, constants.leaf_sd, settings.moves
-    )
+        "mean", settings.num_trees, constants.alpha, constants.beta, constants.leaf_sd, settings.moves,
+        trees=constants.trees,
+    )  # fmt: skip
     parts = reversed(parts_of(training).values())
     return (mean, *(plan for part in parts for plan in part.plan(training, mean)))
 

@@ -39,6 +39,7 @@ def of_point(constants: HurdleConstants) -> Constants:
         sigma_fixed=True,
         alpha=constants.alpha,
         beta=constants.beta,
+        trees=constants.trees,
     )
 
 

@@ -1,4 +1,4 @@
-"""Prior of a forest's trees by depth (docs/maths.md#tree-prior), with the shares of columns and of moves."""
+"""Prior of a forest's trees (docs/maths.md#tree-prior), with the shares of columns and of moves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from sampler.kernels.jit import kernel
 
 
 class TreePrior(NamedTuple):
-    """Prior and moves of a forest's trees: a node of depth d splits with p = alpha (1 + d)^-beta."""
+    """Prior and moves of a forest's trees.
+
+    A node of depth d splits with p = alpha (1 + d)^-beta, unless particles draw by another law.
+    """
 
     alpha: Float
     beta: Float
@@ -20,6 +23,8 @@ class TreePrior(NamedTuple):
     steps: Longs  # [NUM_MOVES], addresses of the moves' kernels; 0: never made, or made in place
     update: Int  # address of the kernel that updates every tree once (`tree_update.UPDATE_TREES`)
     swarm: Int  # address of particles, which `update` then is of, and steps[PG] of local moves; 0: none
+    law: Int  # address of the kernel by which particles draw from the prior (`particles.laws`)
+    table: Floats2  # its figures
     directions: Longs2  # [2, p], 1 where f rises with a column, -1 where it falls; whether rows lack it
     orders: Longs  # room of `monotone`; both are empty where no column is monotone
 

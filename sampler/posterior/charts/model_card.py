@@ -23,6 +23,7 @@ from sampler.data.schema import OF_LEVELS, Column
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.parts import code_of_parts
 from sampler.definitions.prior import PRIOR
+from sampler.definitions.tree_laws import DEPTH, TREE_LAWS
 from sampler.families import FAMILIES
 from sampler.posterior.assessment.class_scores import THRESHOLDS
 from sampler.posterior.charts.cards import noise_in_words, score_rows
@@ -184,6 +185,9 @@ def _settings(posterior: Posterior) -> Section:
         and not (setting.rare and settings[name] == setting.default)
     ]
     named_prior = [name for name, entry in PRIOR.items() if entry.form and entry.form.section == "Prior"]
+    constants = {**constants, **(trees := constants.get("trees") or {})}
+    if not TREE_LAWS.get(trees.get("trees", DEPTH), TREE_LAWS[DEPTH]).by_depth:
+        named_prior = [name for name in named_prior if name not in ("alpha", "beta")]
     prior = [f"{name} {_value(constants[name])}" for name in named_prior if constants.get(name) is not None]
     sentences = [f"{', '.join(named)[:1].upper()}{', '.join(named)[1:]}."]
     sentences += [f"Prior: {', '.join(prior)}."] if prior else []

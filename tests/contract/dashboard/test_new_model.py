@@ -13,6 +13,7 @@ from app.services.errors import InvalidRequestError
 from app.services.fits.fit_request import ModelRequest, StopRequest
 from sampler.bart import prior
 from sampler.definitions.search import SEARCH
+from sampler.definitions.tree_laws import LAW_SETTINGS
 from sampler.methods import METHODS
 from sampler.trees.cart import prior as single
 from tests.support.api_calls import post_csv, table
@@ -20,7 +21,7 @@ from tests.support.databases import only
 from tests.support.html_page import page_of
 
 pytestmark = only("sqlite")
-PRIOR = {*prior.DEFAULTS, *prior.ABSOLUTE, *prior.HYPER, "cuts"}
+PRIOR = {*prior.DEFAULTS, *prior.ABSOLUTE, *prior.HYPER, *LAW_SETTINGS, "cuts"}
 TREE_PRIOR = {*single.DEFAULTS, *single.CLASS_DEFAULTS, *single.ABSOLUTE}
 
 

@@ -5,9 +5,10 @@ The mathematics: docs/maths.md#particle-gibbs.
 A particle is a partial tree, grown breadth first: its nodes in the order in which they were made, the first
 `HEAD` of them decided, the others waiting. Its rows are a permutation in which every node's rows are
 contiguous, so a split partitions a segment and a copy is a copy of memory. Particle 0 replays the tree that
-the chain has; its nodes and rows are laid out at once, and `MADE` says how far it has got. Rules come from
-the prior, so a weight is the evidence gained; all are resampled before every stage but the first. Meanwhile
-the tree is taken out of the rows, whatever the leaf model: a node is known by its sum and count.
+the chain has; its nodes and rows are laid out at once, and `MADE` says how far it has got. Decisions come
+from the prior, whichever it is (`laws`), so a weight is the evidence gained, and 0 where a node can't have
+the leaves that it must; all are resampled before every stage but the first. Meanwhile the tree is taken out
+of the rows, whatever the leaf model: a node is known by its sum and count.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 from sampler.bart.kernels.leaf_models.operations import row_values, split_gain, units
 from sampler.bart.kernels.particles.layout import (
+    ALLOTTED,
     CHILD,
     HEAD,
     LEVEL,
@@ -32,7 +34,7 @@ from sampler.bart.kernels.particles.layout import (
     lay_out,
 )
 from sampler.bart.kernels.state import ABOVE, DEPTH, GROWABLE, TRIAL, VALUE, Forest, Work
-from sampler.bart.kernels.tree_prior import TreePrior, log_split
+from sampler.bart.kernels.tree_prior import TreePrior
 from sampler.bart.kernels.tree_tables import plane_of
 from sampler.kernels.arrays import (
     ABSENT,
@@ -54,12 +56,14 @@ from sampler.kernels.arrays import (
     Model,
     Words,
 )
+from sampler.kernels.function_pointers import call_step, places_of
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import uniform
 from sampler.kernels.rules import draw_cut, num_rules, redraw_column, try_column
 
 BLIND_DRAWS = 8  # as in `rules`
-NO_ROOM = -1
+NO_ROOM, NO_PARTICLE = -1, -2
+STAYS, SPLITS, IMPOSSIBLE = 0, 1, 2  # decisions of a node
 
 
 @kernel(allocates=False)
@@ -70,6 +74,19 @@ def rows_differ(data: Data, rows: Ints) -> Bool:
             if data.codes[j, rows[k]] != data.codes[j, rows[0]]:
                 return True
     return False
+
+
+@kernel(allocates=False)
+def may_have(data: Data, rows: Ints, leaves: Int) -> Bool:
+    """Whether rows can be split, and are no fewer than some leaves."""
+    return len(rows) >= leaves and rows_differ(data, rows)
+
+
+@kernel(inline=True, allocates=False)
+def place_of_rows(swarm: Swarm, particle: Int, at: Int) -> tuple[Int, Int]:
+    """Return where the rows of a node begin and end in those of its particle."""
+    start = np.int64(swarm.node[particle, at, START])
+    return start, start + np.int64(swarm.node[particle, at, ROWS])
 
 
 @kernel(allocates=False)
@@ -161,25 +178,38 @@ def gain_of(model: Model, swarm: Swarm, particle: Int, child: Int) -> Float:
 
 
 @kernel(allocates=False)
+def drop_particle(swarm: Swarm, particle: Int) -> None:
+    """Give a particle that is no tree of the prior weight 0: it is not grown further."""
+    swarm.weight[particle] = -np.inf
+    swarm.fill[particle, HEAD] = swarm.fill[particle, MADE]
+
+
+@kernel(allocates=False)
 def free_step(data: Data, prior: TreePrior, model: Model, random: Words, swarm: Swarm, particle: Int) -> Bool:
     """Decide the first waiting node of a free particle as the prior would; False if there is no room."""
-    node, fill = swarm.node[particle], swarm.fill[particle]
+    node, fill, given = swarm.node[particle], swarm.fill[particle], swarm.given
     at = fill[HEAD]
     if at >= fill[MADE]:
         return True
     fill[HEAD] = at + 1
-    if math.log(uniform(random)) >= log_split(prior, np.int64(node[at, LEVEL])):
-        return True
-    start, count = np.int64(node[at, START]), np.int64(node[at, ROWS])
-    rows = swarm.rows[particle, start : start + count]
-    if not rows_differ(data, rows):
+    given[0] = given[1] = 0
+    places = places_of((data, prior, swarm, random))
+    decision = call_step(prior.law, (places[0], places[1], places[2], places[3], particle, at))
+    if decision == IMPOSSIBLE:
+        drop_particle(swarm, particle)
+    if decision != SPLITS:
         return True
     if fill[MADE] + 2 > node.shape[0]:
         return False
-    draw_rule_of_rows(data, rows, random, prior.shares, swarm.columns, swarm.span, swarm.rule)
     node[at, FEATURE], node[at, CUT], node[at, SIDE] = swarm.rule[0], swarm.rule[1], swarm.rule[2]
     split_rows(data, model, swarm, particle, at)
-    swarm.weight[particle] += gain_of(model, swarm, particle, np.int64(node[at, CHILD]))
+    child = np.int64(node[at, CHILD])
+    swarm.weight[particle] += gain_of(model, swarm, particle, child)
+    for k in range(2):
+        node[child + k, ALLOTTED] = given[k]
+        start, end = place_of_rows(swarm, particle, child + k)
+        if given[k] > 1 and not may_have(data, swarm.rows[particle, start:end], given[k]):
+            drop_particle(swarm, particle)
     return True
 
 
@@ -215,32 +245,41 @@ def copy_particle(swarm: Swarm, source: Int, target: Int) -> None:
 
 @kernel(allocates=False)
 def draw_particle(weight: Floats, particles: Int, random: Words) -> Int:
-    """Draw a particle by its log weight."""
+    """Draw a particle by its log weight; NO_PARTICLE if all are -inf."""
     largest = -np.inf
     for c in range(particles):
         largest = max(largest, weight[c])
+    if largest == -np.inf:
+        return NO_PARTICLE
     total = 0.0
     for c in range(particles):
         total += math.exp(weight[c] - largest)
     left = uniform(random) * total
+    last: Int = np.int64(0)
     for c in range(particles):
         left -= math.exp(weight[c] - largest)
         if left < 0.0:
             return c
-    return particles - 1
+        if weight[c] > -np.inf:
+            last = c
+    return last  # rounding left none
 
 
 @kernel(allocates=False)
-def resample(swarm: Swarm, work: Work, particles: Int, conditional: Bool) -> None:
+def resample(swarm: Swarm, work: Work, particles: Int, conditional: Bool) -> Bool:
     """Replace the free particles by multinomial offspring of all; weights are equal afterwards.
 
-    Free particles are exchangeable, so one child of each parent that is free itself stays where it is.
+    Free particles are exchangeable, so one child of each parent that is free itself stays where it is. False
+    if all weights are 0, as they may be where none is the tree itself.
     """
     offspring = swarm.offspring
     offspring[:particles] = 0
     first = 1 if conditional else 0
     for _ in range(first, particles):
-        offspring[draw_particle(swarm.weight, particles, work.random)] += 1
+        parent = draw_particle(swarm.weight, particles, work.random)
+        if parent == NO_PARTICLE:
+            return False
+        offspring[parent] += 1
     source = 0 if conditional else -1
     spare = offspring[0] if conditional else np.int64(0)
     for target in range(first, particles):
@@ -252,6 +291,7 @@ def resample(swarm: Swarm, work: Work, particles: Int, conditional: Bool) -> Non
         copy_particle(swarm, source, target)
         spare -= 1
     swarm.weight[:particles] = 0.0
+    return True
 
 
 @kernel(inline=True, allocates=False)
@@ -283,7 +323,7 @@ def run_particles(
 ) -> Int:  # fmt: skip
     """Grow the particles and draw the one that the tree becomes; 0 is the tree itself when `conditional`.
 
-    NO_ROOM: there is too little of it for nodes.
+    NO_ROOM: there is too little of it for nodes. NO_PARTICLE: none is a tree of the prior.
     """
     if not lay_out(data, forest, swarm, tree):
         return NO_ROOM
@@ -298,8 +338,8 @@ def run_particles(
     first = 1 if conditional else 0
     stage = 0
     while any_waits(swarm, particles):
-        if stage > 0:
-            resample(swarm, work, particles, conditional)
+        if stage > 0 and not resample(swarm, work, particles, conditional):
+            return NO_PARTICLE
         if conditional:
             retained_step(model, swarm)
         for c in range(first, particles):

@@ -26,9 +26,10 @@ from sampler.kernels.arrays import (
 from sampler.kernels.jit import kernel
 
 # columns of Swarm.node beside FEATURE, CUT and SIDE; CHILD is the left child's place (the right one's is the
-# next) or NONE for a leaf; ORIGIN is the chain's own split or ~leaf slot
-CHILD, START, ROWS, LEVEL, ORIGIN = 3, 4, 5, 6, 7
-NODE_SIZE = 8
+# next) or NONE for a leaf; ALLOTTED is the number of leaves that it must have, where the prior says so;
+# ORIGIN is the chain's own split or ~leaf slot
+CHILD, START, ROWS, LEVEL, ALLOTTED, ORIGIN = 3, 4, 5, 6, 7, 8
+NODE_SIZE = 9
 NONE = -1
 TOTAL, SIZE = 0, 1  # columns of Swarm.sum, a node's sum and count (`leaf_models.operations`)
 HEAD, MADE = 0, 1  # columns of Swarm.fill
@@ -51,6 +52,7 @@ class Swarm(NamedTuple):
     buffer: Ints  # [n]
     cursor: Longs  # [nodes]
     rule: Longs  # [3]
+    given: Longs  # [2], leaves that each child of a split must have; 0: any number
     span: Longs  # [3]
     columns: Ints  # [p]
     state: Longs  # [SWARM_STATE]
@@ -79,7 +81,7 @@ def lay_out(data: Data, forest: Forest, swarm: Swarm, tree: Int) -> Bool:
         origin = node[at, ORIGIN]
         if origin < 0:
             node[at, CHILD] = NONE
-            node[at, ROWS] = cursor[~origin]
+            node[at, ROWS], node[at, ALLOTTED] = cursor[~origin], 1
             continue
         for k in range(3):  # feature, cut, side
             node[at, k] = table[origin, k]
@@ -91,6 +93,7 @@ def lay_out(data: Data, forest: Forest, swarm: Swarm, tree: Int) -> Bool:
         child = node[at, CHILD]
         if child != NONE:
             node[at, ROWS] = node[child, ROWS] + node[child + 1, ROWS]
+            node[at, ALLOTTED] = node[child, ALLOTTED] + node[child + 1, ALLOTTED]
     node[0, START] = 0
     for at in range(num_nodes):
         child = node[at, CHILD]

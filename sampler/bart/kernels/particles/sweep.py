@@ -78,7 +78,7 @@ def update_by_particles(data: Data, forest: Forest, model: Model, work: Work, sw
     chosen = run_particles(data, forest, model, work, swarm, tree, swarm.state[PARTICLES], conditional)
     if chosen == NO_ROOM:
         return NEEDS_NODES
-    changed = not conditional or chosen > 0
+    changed = chosen > 0 or (chosen == 0 and not conditional)  # else the old tree stays
     if changed:
         leaves = (swarm.fill[chosen, MADE] + 1) // 2
         need = room_for_tree(forest, tree, leaves)
