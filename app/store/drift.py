@@ -1,9 +1,9 @@
 """DriftCounts by week of the rows that models predict for, and the watches on them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from app.store.clock import db_now
@@ -64,14 +64,3 @@ def weeks(session: Session, model_id: str) -> dict[int, list[list[int]]]:
     """Return the counts of each week."""
     mine = select(DriftWeek.week, DriftWeek.counts).where(DriftWeek.model_id == model_id)
     return {row[0]: row[1] for row in session.execute(mine.order_by(DriftWeek.week))}
-
-
-def verdicts(session: Session) -> Mapping[str, int]:
-    """Return the number of models by verdict."""
-    query = (
-        select(DriftWatch.verdict, func.count())
-        .join(Model, Model.id == DriftWatch.model_id)
-        .where(Model.owner != NOBODY)
-        .group_by(DriftWatch.verdict)
-    )
-    return {row[0]: row[1] for row in session.execute(query)}

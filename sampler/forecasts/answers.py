@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from sampler.array_types import Floats, Longs
+from sampler.array_types import Axes, Floats, Longs
 from sampler.data.scalars import counted
 from sampler.errors import SettingsError, suggestion
 from sampler.forecasts.calibration import (
@@ -45,6 +45,9 @@ def interval_of(paths: Floats, level: float, factor: float, *, counts: bool) -> 
     if counts:
         lower, upper = np.maximum(np.floor(lower), 0.0), np.maximum(np.ceil(upper), 0.0)
     return middle, lower, upper
+
+
+BySet = Annotated[Floats, Axes("set")]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -259,34 +262,26 @@ class Forecast(Answer):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ForecastTotals(Answer):
-    """ForecastTotals of sets of series over steps, with intervals of their own.
+    """Totals over steps and sets of series, with intervals of their own.
 
     Attributes
     ----------
-    sets
-        The value of each set, by column.
-    count
-        Number of series of each set.
-    steps
-        First and last step.
-    median, lower, upper
-        float64 [set].
-    level, interval, claim
+    level, interval
         As of `Forecast`.
     target
         Name of the outcome.
 
     """
 
-    sets: dict[str, list[Any]]
-    count: list[int]
-    steps: tuple[int, int]
-    median: Floats
-    lower: Floats
-    upper: Floats
+    sets: Annotated[dict[str, list[Any]], "The value of each set, by column."]
+    count: Annotated[list[int], "Series of each set."]
+    steps: Annotated[tuple[int, int], "First and last step."]
+    median: BySet
+    lower: BySet
+    upper: BySet
     level: float
     interval: str
-    claim: str
+    claim: Annotated[str, "What is known of how often such intervals hold."]
     target: str
 
     def columns(self) -> dict[str, Any]:

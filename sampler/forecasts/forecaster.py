@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, NoReturn, Self
 
@@ -36,6 +35,7 @@ from sampler.forecasts.stored import decode, encode
 from sampler.posterior.results.card_document import ModelCard
 from sampler.storage.conformal_table import ConformalTable
 from sampler.storage.forecast_file import with_models
+from sampler.storage.model_file import save_bytes
 
 DONORS = 10  # series of a fit, from which on new ones are forecast
 NAMED = 5  # series named in a message
@@ -457,13 +457,7 @@ class Forecaster:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file atomically."""
-        target = Path(path)
-        partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
-        try:
-            partial.write_bytes(self.to_bytes())
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+        save_bytes(path, self.to_bytes())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the forecaster as its file."""

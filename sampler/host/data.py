@@ -50,7 +50,7 @@ from sampler.data.schema import (
     why_it_identifies,
 )
 from sampler.data.splits.copies import are_among, copied_rows
-from sampler.data.splits.resemblance import MOST_CELLS, undeclared
+from sampler.data.splits.resemblance import MOST_CELLS, Resemblance, undeclared
 from sampler.data.splits.split_plan import FOLDS, Split, SplitPlan, folds_of, without_new_groups
 from sampler.data.table import BlockReader, RawColumn, Table, read, read_column
 from sampler.data.target import FEWEST_OF_CLASSES, finite_numbers, read_outcomes, read_weights
@@ -88,6 +88,7 @@ __all__ = [
     "GroupKey",
     "Longs",
     "RawColumn",
+    "Resemblance",
     "Rows",
     "Separator",
     "Split",

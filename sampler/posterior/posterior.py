@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -46,7 +45,7 @@ from sampler.posterior.treated_posterior import Origin, TreatedPosterior
 from sampler.storage.conformal_table import CalibratedLevel, CalibrationKind, ConformalTable
 from sampler.storage.draw_codec import pack, unpack
 from sampler.storage.draws import concatenate
-from sampler.storage.model_file import read_parts, write_model
+from sampler.storage.model_file import read_parts, save_bytes, write_model
 from sampler.storage.model_header import Header
 from sampler.subgroups.membership import Membership
 
@@ -516,13 +515,7 @@ class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, Asse
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model file atomically."""
-        target = Path(path)
-        partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
-        try:
-            partial.write_bytes(self.to_bytes())
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+        save_bytes(path, self.to_bytes())
 
     def calibrated_by(
         self,

@@ -9,9 +9,11 @@ file contains no code.
 from __future__ import annotations
 
 import json
+import os
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from sampler.errors import PackedError
@@ -20,6 +22,17 @@ MEDIA_TYPE = "application/vnd.bartserve.model"
 MAGIC = b"BARTMODL"
 VERSION = 1
 START = struct.Struct("<8sHII")
+
+
+def save_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file atomically."""
+    target = Path(path)
+    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    try:
+        partial.write_bytes(data)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def write_model(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import httpx
 import pytest
-from sqlalchemy import create_engine, select, text
+from sqlalchemy import select
 
 from app.store import schema
 from app.store.engine import make_engine, session_scope
@@ -180,15 +180,7 @@ class Storm:
         redis_client(self.broker).flushall()
 
     def cut_sessions(self) -> None:
-        admin = create_engine(self.service.engine.url)
-        with admin.begin() as connection:
-            connection.execute(
-                text(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                    "WHERE pid <> pg_backend_pid() AND datname = current_database()"
-                )
-            )
-        admin.dispose()
+        self.service.cut_sessions()
         self.service.engine.dispose()
 
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, func, select, text
+from sqlalchemy import func, select
 
 from app.settings import BELL_QUEUE
 from app.store import events, models
@@ -89,17 +89,9 @@ def test_cut_database_sessions_cost_time_only(service):
     model_id = service.create_model(**LONG)
     service.start_worker()
     service.sampling(model_id)
-    admin = create_engine(service.engine.url)
     for _ in range(3):
-        with admin.begin() as connection:
-            connection.execute(
-                text(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> "
-                    "pg_backend_pid() AND datname = current_database()"
-                )
-            )
+        service.cut_sessions()
         time.sleep(0.3)
-    admin.dispose()
     service.engine.dispose()
 
     assert service.ended(model_id, 120).state == "succeeded"

@@ -13,7 +13,7 @@ from sampler.bart.several.chain import STREAMS, SeveralChain
 from sampler.training import GroupTraining, SeveralTraining
 from tests.reference.enumerator import Toy, leaves
 from tests.reference.prior import draw_tree
-from tests.support.chain_driver import f_of, fits, training, with_outcome
+from tests.support.chain_driver import check_resuming, f_of, fits, training, with_outcome
 from tests.support.joint_law import ENDLESS, keeps_joint_law
 from tests.support.reports.p_values import (
     ALARM,
@@ -223,15 +223,7 @@ def test_resumes(missing, classes):
     outcomes = np.where(np.arange(6).reshape(3, 2) == 3, np.nan, outcomes) if missing else outcomes
     lambdas = (0.2, None if classes else 0.15)
     data = problem(CODES, outcomes, lambdas=lambdas, num_trees=2, num_draws=10, num_burnin=3)
-    whole = SeveralChain.start(data, 0)
-    whole.run(whole.iterations)
-    chain = SeveralChain.start(data, 0)
-    while not chain.done:
-        chain.run(1)
-        last = chain.take()
-        chain = SeveralChain.resume(data, chain.checkpoint())
-    assert chain.checkpoint() == whole.checkpoint()
-    assert last == whole.take()[9:]
+    check_resuming(data)
 
 
 def test_regression():

@@ -8,6 +8,7 @@ import numpy as np
 
 from sampler.bart.chain import Chain
 from sampler.bart.prior import calibrate
+from sampler.chains import resume_chain, start_chain
 from sampler.kernels.arrays import ABSENT, LEFT, PARENT, RIGHT
 from sampler.moves import MOVE_SETS
 from sampler.preparation import prepare
@@ -67,13 +68,12 @@ def check_resuming(data):
     """
     burnin = min(data.settings.num_burnin, 20)
     data = replace(data, settings=replace(data.settings, num_burnin=burnin))
-    whole = Chain.start(data, 0)
+    whole, chain = start_chain(data, 0), start_chain(data, 0)
     whole.run(whole.iterations)
-    chain = Chain.start(data, 0)
     while not chain.done:
         chain.run(1)
         last = chain.take()
-        chain = Chain.resume(data, chain.checkpoint())
+        chain = resume_chain(data, chain.checkpoint())
     assert chain.checkpoint() == whole.checkpoint()
     assert last == whole.take()[data.settings.num_draws - 1 :]
 

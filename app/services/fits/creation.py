@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,14 +19,14 @@ from app.services.fits import forecasts, models, request_checks, stop_rules
 from app.services.fits.costs import check_memory, check_seconds
 from app.services.fits.requests import NOT_CALIBRATED, FitRequest
 from app.services.request_context import actor
-from app.services.views import filled
+from app.services.views import SHOWN, filled, schema_of
 from app.store import datasets as dataset_store
 from app.store import models as store
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, DatasetGoneError
 from app.store.tables import ALWAYS, Dataset, Model
 from sampler import Settings
-from sampler.host.data import MOST_CELLS, Choice, counted, read, read_column, undeclared
+from sampler.host.data import MOST_CELLS, Choice, Resemblance, counted, read, read_column, undeclared
 from sampler.host.fits import Cost, coded_columns, looks_seconds, next_look
 from sampler.host.fits import estimate_memory as estimate
 from sampler.host.settings import (
@@ -192,16 +192,12 @@ def create(session: Session, owner: str, plan: PlannedModel, **of_set: str) -> M
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResemblanceView:
-    """A column by whose values rows resemble each other."""
-
-    kind: Literal["groups", "later", "order"]
-    column: Annotated[str, Field(description="Empty for the order of the rows.")]
-    correlation: Annotated[float, Field(description="Of rows of one value, or of neighbouring ones.")]
-    values: int
-    rows: Annotated[float, Field(description="Rows of a value, on average.")]
-    text: Annotated[str, Field(description="What it means, and what to do.")]
+RESEMBLANCE = schema_of(
+    Resemblance,
+    "ResemblanceView",
+    "kind column correlation values rows text",
+    "A column by whose values rows resemble each other.",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +233,8 @@ class EstimateView:
     ]
     warnings: list[str]
     resemblances: Annotated[
-        list[ResemblanceView],
+        list[Resemblance],
+        SHOWN,
         Field(
             description="Columns by whose values rows resemble each other beyond the features, though new "
             "rows aren't declared to differ by them (`new_rows`): held-out rows then say how well other rows "
@@ -260,7 +257,7 @@ def estimated(engine: Engine, owner: str, request: FitRequest, slots: int) -> Es
     return cost_of(planned, slots, _resemblances(engine, request, planned))
 
 
-def cost_of(planned: PlannedModel, slots: int, resemblances: Sequence[ResemblanceView] = ()) -> EstimateView:
+def cost_of(planned: PlannedModel, slots: int, resemblances: Sequence[Resemblance] = ()) -> EstimateView:
     """Return the estimated cost of a planned model."""
     cost = planned.expected(slots)
     most, limits = planned.most(slots), actor().limits
@@ -276,11 +273,11 @@ def cost_of(planned: PlannedModel, slots: int, resemblances: Sequence[Resemblanc
         settings=planned.stored_settings,
         history=None if planned.forecast is None else planned.forecast.found,
         warnings=planned.choice.warnings,
-        resemblances=[*resemblances],
+        resemblances=[filled(RESEMBLANCE, each) for each in resemblances],
     )
 
 
-def _resemblances(engine: Engine, request: FitRequest, planned: PlannedModel) -> list[ResemblanceView]:
+def _resemblances(engine: Engine, request: FitRequest, planned: PlannedModel) -> list[Resemblance]:
     dataset = planned.dataset
     names = [column["name"] for column in dataset.columns]
     if request.forecast or len(names) * min(dataset.num_rows, dataset_store.BLOCK_ROWS) > MOST_CELLS:
@@ -290,7 +287,7 @@ def _resemblances(engine: Engine, request: FitRequest, planned: PlannedModel) ->
             table = dataset_store.read_block(session, dataset.id, names, 0)
     except CorruptBlockError:  # of a column that the fit doesn't need
         return []
-    found = undeclared(
+    return undeclared(
         read(table),
         read_column(table.column(request.target), request.target),
         has_classes=FAMILIES[planned.settings.family].has_classes,
@@ -299,7 +296,6 @@ def _resemblances(engine: Engine, request: FitRequest, planned: PlannedModel) ->
         groups=[name for name in [request.data.get("adoption"), *(request.data.get("groups") or ())] if name],
         new_rows=NewRows.read(request.new_rows),
     )
-    return [filled(ResemblanceView, each) for each in found]
 
 
 def _planned(engine: Engine, owner: str, asked: FitRequest, slots: int) -> PlannedModel:

@@ -26,6 +26,7 @@ from app.services.predictions.posteriors import KERNELS, DamagedError, find
 from app.services.predictions.predict_rows import Predictor, translating_sampler_errors
 from app.services.predictions.rows import check_count, columns_of
 from app.services.request_bodies import RowsInBody, StrictBody
+from app.services.views import SHOWN, filled, schema_of
 from app.store import datasets as dataset_store
 from app.store import draws
 from app.store.column_codec import checksum
@@ -111,19 +112,9 @@ class ForecastBody(_Series):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ForecastTotalsView:
-    """Totals over steps and sets of series, with intervals of their own."""
-
-    steps: Annotated[list[int], Field(description="First and last step.")]
-    sets: Annotated[dict[str, list[Any]], Field(description="The value of each set, by column.")]
-    count: Annotated[list[int], Field(description="Series of each set.")]
-    median: list[float]
-    lower: list[float]
-    upper: list[float]
-    level: float
-    interval: str
-    claim: Annotated[str, Field(description="What is known of how often such intervals hold.")]
+TOTALS = schema_of(
+    ForecastTotals, "ForecastTotalsView", "steps sets count median lower upper level interval claim"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +135,7 @@ class ForecastView:
     level: float
     interval: str
     claim: Annotated[str, Field(description="What is known of how often such intervals hold.")]
-    totals: list[ForecastTotalsView]
+    totals: Annotated[list[ForecastTotals], SHOWN]
     paths: Annotated[
         list[list[list[float]]] | None, Field(description="Whole paths, if asked for: [path][series][step].")
     ]
@@ -196,7 +187,7 @@ class ForecastAnswer:
         same = ("target", "series", "time", "time_name", "flags", "level", "interval", "claim", "warnings")
         return ForecastView(
             model_id=self.model_id,
-            totals=[_total(each) for each in self.totals],
+            totals=[filled(TOTALS, each) for each in self.totals],
             paths=self._paths() if self.num_paths else None,
             **figures,
             **{name: getattr(forecast, name) for name in same},
@@ -217,12 +208,6 @@ class ForecastAnswer:
     def claim(self) -> str:
         """Claims of the intervals in the table."""
         return " ".join(dict.fromkeys(each.claim for each in self.totals)) or self.forecast.claim
-
-
-def _total(total: ForecastTotals) -> ForecastTotalsView:
-    figures = {name: getattr(total, name).tolist() for name in ("median", "lower", "upper")}
-    same = {name: getattr(total, name) for name in ("sets", "count", "level", "interval", "claim")}
-    return ForecastTotalsView(steps=list(total.steps), **figures, **same)
 
 
 @dataclass

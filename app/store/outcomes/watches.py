@@ -86,12 +86,12 @@ def verdicts(session: Session, model_ids: Sequence[str]) -> dict[str, str]:
     return {row[0]: row[1] for row in session.execute(query)}
 
 
-def counts(session: Session) -> dict[str, int]:
-    """Return the number of models by verdict."""
+def counts(session: Session, watch: type[OutcomeWatch | DriftWatch]) -> dict[str, int]:
+    """Return the number of models by the verdict of such a watch."""
     query = (
-        select(OutcomeWatch.verdict, func.count())
-        .join(Model, Model.id == OutcomeWatch.model_id)
+        select(watch.verdict, func.count())
+        .join(Model, Model.id == watch.model_id)
         .where(Model.owner != NOBODY)
-        .group_by(OutcomeWatch.verdict)
+        .group_by(watch.verdict)
     )
     return {row[0]: row[1] for row in session.execute(query)}

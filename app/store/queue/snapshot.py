@@ -7,10 +7,9 @@ from datetime import datetime
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.store import drift
 from app.store.clock import db_now
 from app.store.outcomes import watches
-from app.store.tables import NOBODY, QUEUED, Model, Unit, Worker
+from app.store.tables import NOBODY, QUEUED, DriftWatch, Model, OutcomeWatch, Unit, Worker
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,8 @@ def snapshot(session: Session) -> Snapshot:
     return Snapshot(
         units={(kind, state): count for kind, state, count in units},
         models={row[0]: row[1] for row in models},
-        watches=watches.counts(session),
-        drift=drift.verdicts(session),
+        watches=watches.counts(session, OutcomeWatch),
+        drift=watches.counts(session, DriftWatch),
         oldest_queued=session.scalar(select(func.min(Unit.created_at)).where(Unit.state == QUEUED)),
         now=session.scalar(select(db_now())) or 0.0,
         workers=list(session.scalars(select(Worker).order_by(Worker.id))),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,24 +54,20 @@ class Resemblance:
     kind
         "groups" (equal values), "later" (neighbours in time) or "order" (neighbouring rows, of no column).
     column
-        Name of the column; "" for the order of rows.
-    correlation
-        Of residuals within a value, or of neighbouring ones.
+        Its name.
     values
         Number of distinct values.
-    rows
-        Rows of a value, on average.
 
     """
 
     kind: Literal["groups", "later", "order"]
-    column: str
-    correlation: float
+    column: Annotated[str, "Empty for the order of the rows."]
+    correlation: Annotated[float, "Of rows of one value, or of neighbouring ones."]
     values: int
-    rows: float
+    rows: Annotated[float, "Rows of a value, on average."]
 
     @property
-    def text(self) -> str:
+    def text(self) -> Annotated[str, "What it means, and what to do."]:
         """The meaning in a sentence, with what to do."""
         alike = f"resemble each other (correlation {self.correlation:.2f})"
         if self.kind == "groups":

@@ -6,7 +6,6 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -36,7 +35,7 @@ from sampler.posterior.treated_posterior import Origin
 from sampler.posterior.verdict.summary import Summary
 from sampler.storage.draw_codec import pack, unpack
 from sampler.storage.draws import Draws, concatenate
-from sampler.storage.model_file import read_parts, write_model
+from sampler.storage.model_file import read_parts, save_bytes, write_model
 from sampler.storage.model_header import Header
 
 CELLS = 1 << 22  # numbers held at once for a block of rows
@@ -570,8 +569,8 @@ class SeveralPosterior:
         return write_model(self.header.to_bytes(), self.blocks, self.statistics, checkpoints)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model file."""
-        Path(path).write_bytes(self.to_bytes())
+        """Write the model file atomically."""
+        save_bytes(path, self.to_bytes())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the posterior as its model file, without the training rows."""

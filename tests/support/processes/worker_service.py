@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, create_engine, text
 
 from app.store import datasets, draws, models
 from app.store.engine import session_scope
@@ -130,6 +130,16 @@ class Service:
     def cancel(self, model_id: str) -> None:
         with session_scope(self.engine) as session:
             models.cancel(session, OWNER, model_id)
+
+    def cut_sessions(self) -> None:
+        """End every session of the database but one."""
+        admin = create_engine(self.engine.url)
+        of_others = "pid <> pg_backend_pid() AND datname = current_database()"
+        with admin.begin() as connection:
+            connection.execute(
+                text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {of_others}")
+            )
+        admin.dispose()
 
     def eventually(self, what, seconds=120.0):
         """Return the first true value of `what`; on failure show the workers' logs."""

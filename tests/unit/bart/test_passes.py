@@ -63,14 +63,19 @@ def twin(residual, previous, current, delta, column, leaf, cut, side, now, weigh
     return after, sums, int((w * after)[left].sum()), int(w[left].sum())
 
 
+def check_cases(check, rng):
+    """Check each number of rows, and pair of leaf counts."""
+    for n, before, now in product(ROWS, range(1, 9), range(1, 9)):
+        with naming_the_case(n, before, now):
+            check(rng, n, before, now)
+
+
 def test_fused_pass(rng):
     """Residual and sums equal the twin's for each pair of leaf counts, any row block and padding.
 
     With an odd number of rows the pass has no trial.
     """
-    for n, before, now in product(ROWS, range(1, 9), range(1, 9)):
-        with naming_the_case(n, before, now):
-            check_fused_pass(rng, n, before, now)
+    check_cases(check_fused_pass, rng)
 
 
 def slots_of(slots, leaves):
@@ -100,9 +105,7 @@ def test_weighted_pass(rng):
 
     With an odd number of rows it has no trial.
     """
-    for n, before, now in product(ROWS, range(1, 9), range(1, 9)):
-        with naming_the_case(n, before, now):
-            check_weighted_pass(rng, n, before, now)
+    check_cases(check_weighted_pass, rng)
 
 
 def check_weighted_pass(rng, n, before, now):
@@ -137,9 +140,7 @@ def test_parts_pass(rng):
 
     With an odd number of rows it has no trial.
     """
-    for n, before, now in product(ROWS, range(1, 9), range(1, 9)):
-        with naming_the_case(n, before, now):
-            check_parts_pass(rng, n, before, now)
+    check_cases(check_parts_pass, rng)
 
 
 def check_parts_pass(rng, n, before, now):

@@ -193,16 +193,21 @@ def test_few_draws_decide_where_few_are_nearly_all():
     assert not decided_by_few(np.array([1e9, 1.0, 1.0])).any()  # three draws tell of no tail
 
 
-@pytest.mark.filterwarnings("ignore::sampler.errors.DataWarning")  # of an outlier
-@pytest.mark.parametrize("interval", ["predictive", "credible"])
-def test_moments_that_a_few_draws_decide_are_not_given(interval, monkeypatch):
-    """Median and middle 68% stand for mean and sd, with a flag and a sentence; other rows stay."""
+def wild_above(monkeypatch):
+    """Return a posterior whose draws are wild at the last of these rows, and the rows."""
     monkeypatch.setattr(Transform, "within", lambda transform, _: transform)  # as of older models
     rng = np.random.default_rng(0)
     first = rng.uniform(size=ROWS)
     y = np.exp(rng.normal(size=ROWS) * np.where(first < 0.7, 0.1, 9.0))
     posterior = fit({"first": first}, y, noise="forest", transform="log", **SHORT | {"num_draws": 60})
-    X = {"first": np.linspace(0.1, 0.95, 12)}
+    return posterior, {"first": np.linspace(0.1, 0.95, 12)}
+
+
+@pytest.mark.filterwarnings("ignore::sampler.errors.DataWarning")  # of an outlier
+@pytest.mark.parametrize("interval", ["predictive", "credible"])
+def test_moments_that_a_few_draws_decide_are_not_given(interval, monkeypatch):
+    """Median and middle 68% stand for mean and sd, with a flag and a sentence; other rows stay."""
+    posterior, X = wild_above(monkeypatch)
     answer = posterior.predict(X, level=0.6827, quantiles=0.5, interval=interval)
     few = np.array([any(flag == ("y", "few_draws") for flag in row) for row in answer.flags])
     assert 0 < few.sum() < 12
@@ -220,12 +225,7 @@ def test_moments_that_a_few_draws_decide_are_not_given(interval, monkeypatch):
 @pytest.mark.filterwarnings("ignore::sampler.errors.DataWarning")  # of an outlier
 def test_explanations_give_no_mean_that_a_few_draws_decide(monkeypatch):
     """Contrasts and effects of a feature give the median there, which their intervals hold."""
-    monkeypatch.setattr(Transform, "within", lambda transform, _: transform)  # as of older models
-    rng = np.random.default_rng(0)
-    first = rng.uniform(size=ROWS)
-    y = np.exp(rng.normal(size=ROWS) * np.where(first < 0.7, 0.1, 9.0))
-    posterior = fit({"first": first}, y, noise="forest", transform="log", **SHORT | {"num_draws": 60})
-    X = {"first": np.linspace(0.1, 0.95, 12)}
+    posterior, X = wild_above(monkeypatch)
     contrast = posterior.contrast(X, {"first": 0.9}, {"first": 0.2})
     assert any("a few draws decide the mean" in each for each in contrast.warnings)
     answers = [contrast, contrast.average, posterior.partial_dependence(["first"], X)]
