@@ -12,14 +12,14 @@ from starlette.responses import Response
 from app.dashboard import comparison, overview, render, snippets
 from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import SentForm, text
-from app.dashboard.pages.studies import newest_of
+from app.dashboard.pages.studies import OwnersQueue, newest_of
 from app.dashboard.studio import prepare_to_draw
 from app.services import datasets, health
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError, ServiceError
 from app.services.explanations import comparison as comparisons
 from app.services.explanations import diagnostics
-from app.services.fits import creation, models, requests, restarts
+from app.services.fits import models, requests, restarts
 from app.services.fits.models import ModelView
 from app.services.predictions.csv_tables import to_csv
 from app.services.request_bodies import MAX_NAME
@@ -29,10 +29,8 @@ from app.web.dependencies import (
     Owner,
     Reading,
     TheBell,
-    TheEngine,
     ThePredictor,
     TheSettings,
-    TheTransactions,
     Writing,
 )
 from app.web.negotiation import CSV
@@ -153,24 +151,11 @@ def _as_text(value: Any, name: str) -> str:
 
 @router.post("/{model_id}/refit")
 @needs(TRAIN)
-def refit(
-    form: SentForm,
-    engine: TheEngine,
-    transactions: TheTransactions,
-    bell: TheBell,
-    settings: TheSettings,
-    owner: Owner,
-    model_id: str,
-    after: BackgroundTasks,
-) -> Response:
+def refit(form: SentForm, queue: OwnersQueue, model_id: str) -> Response:
     """Fit a new model like this one to all rows, or with another noise to the same, then redirect to it."""
     noise = text(form, "noise")
-    request = requests.request_like(engine, owner, model_id, changes={"noise": noise} if noise else None)
-    plan = creation.plan(engine, owner, request, slots=health.slots_now(engine, settings))
-    with transactions() as transaction:
-        model = creation.accept(transaction, owner, plan)
-    after.add_task(bell.ring, len(model.progress.chains))
-    return render.see_other(f"/ui/models/{model.id}")
+    changes = {"noise": noise} if noise else None
+    return queue.fit(requests.request_like(queue.engine, queue.owner, model_id, changes=changes))
 
 
 def _continuation(

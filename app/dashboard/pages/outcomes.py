@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, BackgroundTasks, Depends, Request
+from fastapi import APIRouter, Depends, Request
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
@@ -11,12 +11,11 @@ from app.dashboard import render, snippets
 from app.dashboard.formatting import count
 from app.dashboard.forms.fields import SentForm, reading_options, text
 from app.dashboard.pages.models import Frame, framed_as
+from app.dashboard.pages.studies import OwnersQueue
 from app.dashboard.studio import prepare_to_draw
-from app.services import health
 from app.services.access.keys import PREDICT, READ, TRAIN
 from app.services.drift import summary as drift
 from app.services.errors import Fault, InvalidRequestError, ServiceError
-from app.services.fits import creation
 from app.services.outcomes import recalibration, refit, reports, summary, weekly
 from app.services.outcomes.observed import observe
 from app.services.outcomes.rows import OutcomeOptions
@@ -26,8 +25,6 @@ from app.services.request_bodies import filled_in
 from app.web.dependencies import (
     Owner,
     Reading,
-    TheBell,
-    TheEngine,
     TheGate,
     ThePredictor,
     TheSettings,
@@ -164,20 +161,7 @@ def set_policy(
 
 @router.post("/{model_id}/outcomes/refit")
 @needs(TRAIN)
-def fit_again(
-    _form: SentForm,
-    engine: TheEngine,
-    transactions: TheTransactions,
-    bell: TheBell,
-    settings: TheSettings,
-    owner: Owner,
-    model_id: str,
-    after: BackgroundTasks,
-) -> Response:
+def fit_again(_form: SentForm, queue: OwnersQueue, settings: TheSettings, model_id: str) -> Response:
     """Fit a new model to the dataset with the outcomes, then redirect to it."""
-    with refit.grown(engine, owner, model_id, max_bytes=settings.max_body_bytes) as grown:
-        plan = creation.plan(engine, owner, grown.request, slots=health.slots_now(engine, settings))
-        with transactions() as transaction:
-            model = creation.accept(transaction, owner, plan)
-    after.add_task(bell.ring, len(model.progress.chains))
-    return render.see_other(f"/ui/models/{model.id}")
+    with refit.grown(queue.engine, queue.owner, model_id, max_bytes=settings.max_body_bytes) as grown:
+        return queue.fit(grown.request)

@@ -11,6 +11,7 @@ from app.services import health
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import ConflictError
 from app.services.fits import creation, models, requests
+from app.services.fits.requests import FitRequest
 from app.services.studies import stored
 from app.services.studies.calibration import CalibrationBody
 from app.services.studies.inclusion_by_trees import InclusionByTreesBody
@@ -61,10 +62,18 @@ class _Queue:
         planned = stored.plan(self.engine, self.owner, model_id, request, slots=self.slots)
         with self.transactions() as session:
             stored.accept(session, self.owner, planned)
-        self.ring()
+        self._ring()
         return _back(planned.model_id, planned.plan.kind)
 
-    def ring(self, times: int = 1) -> None:
+    def fit(self, request: FitRequest) -> Response:
+        """Start a fit, then go to its model's page."""
+        plan = creation.plan(self.engine, self.owner, request, slots=self.slots)
+        with self.transactions() as session:
+            model = creation.accept(session, self.owner, plan)
+        self._ring(len(model.progress.chains))
+        return render.see_other(f"/ui/models/{model.id}")
+
+    def _ring(self, times: int = 1) -> None:
         """Tell workers of queued work once the response is sent."""
         self._after.add_task(self._bell.ring, times)
 
@@ -138,11 +147,7 @@ def fit(_form: SentForm, queue: OwnersQueue, study_id: str) -> Response:
     if study.tuning is None or study.tuning.best is None:
         raise ConflictError("The study has chosen no settings to fit with.")
     request = requests.request_like(queue.engine, queue.owner, study.model_id, tuned=study.tuning.best)
-    plan = creation.plan(queue.engine, queue.owner, request, slots=queue.slots)
-    with queue.transactions() as session:
-        model = creation.accept(session, queue.owner, plan)
-    queue.ring(len(model.progress.chains))
-    return render.see_other(f"/ui/models/{model.id}")
+    return queue.fit(request)
 
 
 def _back(model_id: str, kind: str) -> Response:
