@@ -59,7 +59,7 @@ ONLY_OF_SEVERAL: dict[str, tuple[Any, ...]] = {  # settings that several outcome
     "family": ("gaussian", "auto"),
     "method": ("bart",),
     "start": ("stumps",),
-    "noise": (CONSTANT,),
+    "noise": (CONSTANT, "forest"),
     "transform": ("none",),
     "recipe": (NO_RECIPE, "cgm10"),
     "calibrate": ("none",),
@@ -117,6 +117,7 @@ def _another(name: str) -> Callable[[Combination], bool]:
 KINDS: dict[str, Callable[[Combination], bool]] = {
     "several outcomes": lambda asked: (asked["outcomes"] or 1) > 1,
     "one outcome": lambda asked: (asked["outcomes"] or 1) == 1,
+    "a class beside numbers": lambda asked: "probit" in (asked["families"] or ()),
     "features by outcome": lambda asked: isinstance(asked["features"], Mapping),
     "single trees": lambda asked: not _has_trees(asked),
     "a method without the family": lambda asked: (
@@ -185,8 +186,10 @@ TABLE: tuple[Pair, ...] = (
       for name in NOT_OF_SEVERAL),
     *(Pair("several outcomes", f"another {name}",
            f"several outcomes need {name} {' or '.join(only)}, not {{{name}!r}}", name,
-           ("family=auto" if name == "family" else name, ALONE))
+           ({"family": "family=auto", "noise": "noise="}.get(name, name), ALONE))
       for name, only in ONLY_OF_SEVERAL.items()),
+    Pair("a class beside numbers", "noise=forest", "noise by row is of outcomes that are all numbers",
+         "noise", ("noise", ALONE)),
     Pair("several outcomes", "particle Gibbs", "several outcomes have no particle Gibbs (pg)", "moves",
          ("moves", ALONE)),
     *(Pair("several outcomes", f"prior.{name}", f"prior entry {name} is in units of one outcome",

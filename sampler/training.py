@@ -239,6 +239,9 @@ class SeveralTraining:
         The errors' covariance, float64 [outcome, outcome], where it is known; None where it is drawn.
     weights
         Weights of the rows, float64 [n]: errors of weight w have the covariance by w. None where all have 1.
+    noise
+        What the chain of noise by row runs on: all rows, whose y are how many outcomes each has, and the
+        columns that all outcomes have, in the numbering of the first. None where noise is of one size.
 
     """
 
@@ -247,6 +250,7 @@ class SeveralTraining:
     num_rows: int
     covariance: NDArray[np.float64] | None = None
     weights: NDArray[np.float64] | None = None
+    noise: Training | None = None
 
     @property
     def of_classes(self) -> int | None:

@@ -6,7 +6,7 @@ import math
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from sampler.bart.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from sampler.bart.families.likelihood import likelihood_of
+from sampler.bart.families.likelihood import Likelihood, likelihood_of
 from sampler.bart.forest_call import ForestCall
 from sampler.bart.hyperpriors import Hyper, drawn
 from sampler.bart.kernels import state as bart_state
@@ -99,7 +99,7 @@ class Chain(MarkovChain):
         self.iteration = 0
         self.num_kept = 0
         self._data = make_data(training)
-        self._likelihood = likelihood_of(training.settings.family)(training)
+        self._likelihood = self._make_likelihood(training)
         self._plans, self._models = self._likelihood.plans, self._likelihood.models
         self._noise = self._models[0].noise  # the models share one array
         self._forests: list[Forest] = [
@@ -124,8 +124,13 @@ class Chain(MarkovChain):
         self.team: Threads | None = None
         self._work: Work
 
+    @staticmethod
+    def _make_likelihood(training: Training) -> Likelihood:
+        """Make what the outcomes depend on the forests by."""
+        return likelihood_of(training.settings.family)(training)
+
     @classmethod
-    def start(cls, training: Training, chain: int) -> Chain:
+    def start(cls, training: Training, chain: int) -> Self:
         """Start a chain: every tree a stump of value 0, sigma at its estimate."""
         self = cls(training, chain, FIRST_LEAVES)
         for plan, forest in zip(self._plans, self._forests, strict=True):
@@ -136,7 +141,7 @@ class Chain(MarkovChain):
         return self
 
     @classmethod
-    def resume(cls, training: Training, checkpoint: bytes) -> Chain:
+    def resume(cls, training: Training, checkpoint: bytes) -> Self:
         """Restore the chain that `checkpoint` was taken of, bit for bit.
 
         Returns

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -10,10 +9,9 @@ import numpy as np
 
 from sampler.array_types import Floats
 from sampler.bart import forest_call, noise_forest, noise_mixture, student
-from sampler.bart.forest_call import ForestCall
 from sampler.bart.kernels.leaf_models.log_linear import LogLinear
-from sampler.bart.kernels.leaf_models.log_linear_pass import TARGET, begin_precision, weigh
-from sampler.bart.kernels.leaf_models.normal import SIGMA2, UNIT, Normal
+from sampler.bart.kernels.leaf_models.log_linear_pass import weigh
+from sampler.bart.kernels.leaf_models.normal import UNIT, Normal
 from sampler.bart.kernels.state import Forest, Work
 from sampler.bart.noise_mixture import MixtureNoise, with_noise_mean
 from sampler.bart.part import ChainPart, HasParts
@@ -59,7 +57,8 @@ class RowNoise(ChainPart):
     @classmethod
     def model_of(cls, training: Training, plan: ForestPlan, mean: Normal) -> LogLinear:  # noqa: ARG003
         """Make the leaf model of the precisions."""
-        return noise_forest.make_model(training, mean)
+        seen = (noise_forest.given_weights(training) > 0).astype(np.int32)
+        return noise_forest.make_model(training, mean.noise, seen[: 0 if np.all(seen) else None])
 
     @classmethod
     def scalars(cls, training: Training) -> tuple[str, ...]:
@@ -84,17 +83,14 @@ class RowNoise(ChainPart):
         self._given = noise_forest.given_weights(training)
         self._num_rows = len(training.y)
         self._mean: Normal = host.models[0]
-        self._precision: LogLinear | None = of_forest[0] if of_forest else None
-        self._call = ForestCall()
         self._log_value = np.zeros(self._num_rows, np.int32)
-        if self._precision is not None:
-            self._log_value = self._precision.log_value
         self._first = min(LATEST_START, training.settings.num_burnin // 4)
         self._outcome = outcome
-        self._spread = None
-        if self._precision is not None:
-            place = scalars.index(SPREAD)
-            self._spread = noise_forest.NoiseSpread(self._mean, self._precision, place, outcome)
+        self._precisions: noise_forest.Precisions | None = None
+        if of_forest:
+            self._log_value, place = of_forest[0].log_value, scalars.index(SPREAD)
+            scalar = outcome.scalars[place : place + 1]
+            self._precisions = noise_forest.Precisions(of_forest[0], self._mean.residual, scalar)
         self._scales = (
             StudentScales(self._num_rows, scalars.index(DEGREES), outcome) if DEGREES in scalars else None
         )
@@ -119,10 +115,9 @@ class RowNoise(ChainPart):
 
     def clear(self) -> None:
         """Let precisions be 1, with the prior that the scalars say."""
-        if self._precision is not None:
-            self._precision.log_value[:] = 0
-        if self._spread:
-            self._spread.apply()
+        if self._precisions is not None:
+            self._log_value[:] = 0
+            self._precisions.apply()
 
     def data_of(self, plan: ForestPlan, data: Data) -> Data:  # noqa: ARG002
         """Return the rows with the columns that trees of precisions may split on."""
@@ -147,18 +142,11 @@ class RowNoise(ChainPart):
         """
         if self._mixture:
             self._mixture.put_back(self._mean.residual)
-        model = self._precision
-        if model is None or iteration < self._first:
+        if self._precisions is None or iteration < self._first:
             return
-        assert self._spread is not None, "precisions have a spread"
         (forest,) = forests
-        total = begin_precision(
-            model.part, self._values, self._weights, self._mean.residual, self._mean.noise[SIGMA2],
-            self._num_rows,
-        )  # fmt: skip
-        model.scale[0] = 2.0 ** (TARGET - math.floor(math.log2(total))) if total > 0 else 1.0
-        self._call(data if self._data is None else self._data, forest, model, work)
-        self._spread.draw(forest, self._weights, self._num_rows, work.random)
+        data = data if self._data is None else self._data
+        self._precisions.draw(data, forest, work, self._values, self._weights, self._num_rows)
 
     def complete(self, draws: Draws, scalars: Mapping[str, Floats]) -> Draws:
         """Return kept draws of the mean's forest: a mixture's mean goes to its first tree."""

@@ -11,7 +11,7 @@ from sampler.posterior.stop_rules import StopCheck, check_part, check_rules, nex
 from sampler.preparation import FitPlan, plan, prepare_rows, resolve_settings
 from sampler.preparation.calibration_splits import calibration_splits, check_members, members_of
 from sampler.preparation.plan import checked_prior
-from sampler.preparation.several import arguments_of, check_features, check_several, families_of
+from sampler.preparation.several import arguments_of, check_features, check_noise, check_several, families_of
 from sampler.running import run as run_fit
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "chain_seconds",
     "check_features",
     "check_members",
+    "check_noise",
     "check_part",
     "check_rules",
     "check_several",

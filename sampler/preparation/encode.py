@@ -40,7 +40,7 @@ from sampler.errors import DataError, DataProblem
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.noise import AUTO
-from sampler.preparation.design import ColumnsOfDesign, TableDesign
+from sampler.preparation.design import ColumnsOfDesign, RowsOfDesign, TableDesign
 from sampler.preparation.fit_plan import FitPlan
 from sampler.preparation.hurdle import with_point, without_point
 from sampler.preparation.noise_choice import choose_noise
@@ -82,6 +82,7 @@ def prepare_one(
     *,
     ignored: Sequence[str] = (),
     encodes: bool = True,
+    among: tuple[Table, NDArray[np.int64]] | None = None,
     **arguments: Any,
 ) -> PreparedFit:
     """Plan and encode a fit of one outcome; raises as `plan` and `encode`.
@@ -94,6 +95,9 @@ def prepare_one(
         Further names that new tables may contain and the model ignores.
     encodes
         Whether text of many levels may be encoded by means of the outcome.
+    among
+        A table with more rows, and the places of the fit's among them, by all of which columns are read and
+        cut; None for the fit's alone.
     arguments
         Those of `plan`, and settings of `sampler.settings.Settings`; family "auto" is chosen by the outcomes.
 
@@ -107,19 +111,27 @@ def prepare_one(
     guessed = arguments.get("family") == "auto"
     summaries = [summarise(rows.table.column(name), count_distinct=False) for name in rows.table.names]
     settings = resolve_settings(rows, **arguments, **given)
-    return encode(plan(rows, summaries, settings, guessed=guessed, encodes=encodes, **given), rows, ignored)
+    planned = plan(rows, summaries, settings, guessed=guessed, encodes=encodes, **given)
+    return encode(planned, rows, ignored, among)
 
 
-def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> PreparedFit:
+def encode(
+    planned: FitPlan,
+    rows: Rows,
+    ignored: Sequence[str] = (),
+    among: tuple[Table, NDArray[np.int64]] | None = None,
+) -> PreparedFit:
     """Read and encode the features of a planned fit, and compute its constants.
 
-    `ignored` are further names that new tables may contain. Raises DataError for features that can't be used,
-    and SettingsError for parts of the model that they have no place for.
+    `ignored` are further names that new tables may contain, `among` that of `prepare_one`. Raises DataError
+    for features that can't be used, and SettingsError for parts of the model that they have no place for.
     """
     choice, target, censored, grouped = planned.choice, planned.target, planned.censored, bool(planned.groups)
     outcome, weights = planned.outcome, planned.by_role.get("weights")
+    if "encoded" in choice.kinds.values():  # by means of the fit's own outcomes
+        among = None
     used, design, rounded = _read_features(
-        rows.table, choice.kinds, LevelOutcomes.of(outcome, planned.by_role)
+        among[0] if among else rows.table, choice.kinds, LevelOutcomes.of(outcome, planned.by_role)
     )
     unused = dict.fromkeys([*choice.ignored, *rows.known, *ignored])
     groups = [column.name for column in planned.groups]
@@ -131,6 +143,8 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         groups=planned.groups,
     )
     grid, default_grid = choose_grid(design, schema, planned.cuts, planned.settings)
+    if among:
+        design = design[:, among[1]] if isinstance(design, np.ndarray) else RowsOfDesign(design, among[1])
     of_all, point = (outcome, design, _codes_of(design, grid)), planned.point
     some, off_point, own, codes = without_point(planned, *of_all)
     fit = _Fit(some, off_point, _Columns(own, codes, schema, grid, default_grid))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,20 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampler.data.data_warnings import dependence_warnings
+from sampler.data.level_sets import NAME as SETS_PART
 from sampler.data.rows import Rows
+from sampler.data.shared_columns import shared_columns
 from sampler.data.table import RawColumn
 from sampler.data.target import guess_family
 from sampler.definitions.pairs import Combination
 from sampler.definitions.several import are_several, every_feature, features_of
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 from sampler.families import FAMILIES
+from sampler.noise import CONSTANT, NOISES
 from sampler.pairs import check
 from sampler.preparation.encode import prepare_one
 from sampler.preparation.from_header import prepare_one_again
 from sampler.prepared_fit import PreparedFit
 from sampler.settings import Settings
 from sampler.storage.model_header import Header, with_counts
-from sampler.training import SeveralTraining
+from sampler.training import SeveralTraining, Training, room_for_codes
 
 ALONE = "fit it by itself"
 
@@ -69,6 +72,17 @@ def check_features(features: Any, outcomes: Collection[str]) -> None:
             fault = "its columns must be a list of names"
         if fault:
             raise SettingsError(f"features names {name!r}, but {fault}", field="features", code="unknown")
+
+
+def check_noise(noise: str | None, features: Iterable[Collection[str]]) -> None:
+    """Raise SettingsError for noise by row of outcomes, with these features, that have none in common."""
+    if noise in NOISES and NOISES[noise].forest and not set.intersection(*map(set, features)):
+        raise SettingsError(
+            f"noise={noise} differs by the features that all outcomes have, and there are none: set "
+            f"noise={CONSTANT}, or name a feature for all outcomes",
+            field="noise",
+            code="contradiction",
+        )
 
 
 def arguments_of(outcome: str, family: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,7 +160,9 @@ def prepare_several(
         raise DataError([DataProblem(name, row, detail) for name in names])
     check_features(arguments.get("features"), names)
     families = families_of(outcomes, arguments.get("family")) if families is None else families
-    arguments |= {"noise": "constant", "transform": "none"}
+    check_several({**arguments, "families": [*families.values()]})
+    arguments |= {"noise": arguments.get("noise") or CONSTANT, "transform": "none"}
+    uneven = NOISES[arguments["noise"]].forest
     prepared, places, warnings = [], [], []
     for name, column in outcomes.items():
         mine = np.flatnonzero(~column.is_missing)
@@ -154,9 +170,11 @@ def prepare_several(
             raise DataError([DataProblem(name, None, "no row has this outcome: leave it out")])
         own = rows.of_outcome(name).take(mine)
         given = arguments_of(name, families[name], arguments)
-        prepared.append(prepare_one(own, ignored=[*names, *ignored], encodes=False, **given))
+        among = (rows.table, mine) if uneven else None  # the noise's trees need cut points of all
+        prepared.append(prepare_one(own, ignored=[*names, *ignored], encodes=False, among=among, **given))
         places.append(mine)
         warnings += prepared[-1].warnings
+    check_noise(arguments["noise"], [each.schema.kinds for each in prepared])
     numbers = {name: column.numbers for name, column in outcomes.items() if families[name] == "gaussian"}
     warnings += dependence_warnings({name: each for name, each in numbers.items() if each is not None})
     return _joined(prepared, places, rows.num_rows, list(dict.fromkeys(warnings)))
@@ -198,16 +216,21 @@ def _joined(
 ) -> PreparedFit:
     """Put the fits of the outcomes together."""
     parts, weights = [], np.ones(num_rows)
+    uneven = NOISES[prepared[0].training.settings.noise].forest
     for number, each in enumerate(prepared):
         constants = replace(each.training.constants, sigma_fixed=True)  # the covariance's draw has it
-        part = replace(each.training, constants=constants)
+        of_one_size = replace(each.training.settings, noise=CONSTANT)
+        part = replace(each.training, constants=constants, settings=of_one_size)
         if part.weights is not None:
             weights[rows[number]] = part.weights
-        elif len({tuple(mine) for mine in rows}) > 1:  # rows may differ in what is known of them
+        elif uneven or len({tuple(mine) for mine in rows}) > 1:  # rows may differ in what is known of them
             part = replace(part, weights=np.ones(len(rows[number])))
         parts.append(part)
     weighted = prepared[0].training.weights is not None
-    several = SeveralTraining(tuple(parts), tuple(rows), num_rows, weights=weights if weighted else None)
+    noise = _noise_training(prepared, rows, num_rows) if uneven else None
+    several = SeveralTraining(
+        tuple(parts), tuple(rows), num_rows, weights=weights if weighted else None, noise=noise
+    )
     first = prepared[0]
     return replace(
         first,
@@ -215,3 +238,24 @@ def _joined(
         warnings=warnings,
         others=tuple(with_counts(each.header(), num_draws=1, num_chains=1) for each in prepared[1:]),
     )
+
+
+def _noise_training(
+    prepared: Sequence[PreparedFit], rows: Sequence[NDArray[np.int64]], num_rows: int
+) -> Training:
+    """Return what the noise of all rows runs on; see `SeveralTraining.noise`.
+
+    Columns that it may not split on have one code: those that outcomes don't share, and monotone ones.
+    """
+    first, counts = prepared[0].training, np.zeros(num_rows)
+    codes = room_for_codes(len(first.codes), num_rows)
+    codes[:] = 0
+    places = shared_columns(prepared)
+    for own, each, mine in zip(places, prepared, rows, strict=True):
+        codes[np.ix_(places[0], mine)] = each.training.codes[own]
+        counts[mine] += 1
+    for own, each in zip(places, prepared, strict=True):
+        if (same := each.training.same_noise) is not None:
+            codes[places[0][same[own]]] = 0
+    parts = {name: own for name, own in first.parts.items() if name == SETS_PART}
+    return replace(first, codes=codes, y=counts, weights=None, parts=parts)

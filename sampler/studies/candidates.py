@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -21,10 +21,11 @@ def candidates(grid: str = "model", family: str = "gaussian") -> list[dict[str, 
     ----------
     grid
         "model": every noise, transform and linear part that go together, and the sparse prior, under which
-        columns differ in weight (numbers only; of several outcomes the linear part and the sparse prior are
-        what there is to choose). "prior": the default prior, the sparse one where the family
-        has it, and the grid of CGM10's BART-cv: k, (nu, q) and the number of trees (section 5.1); of two
-        classes k and the number of trees (section 5.3); of other families those of numbers.
+        columns differ in weight (numbers only; of several outcomes noise by row, where all are numbers, the
+        linear part and the sparse prior are what there is to choose). "prior": the default prior, the sparse
+        one where the family has it, and the grid of CGM10's BART-cv: k, (nu, q) and the number of trees
+        (section 5.1); of two classes k and the number of trees (section 5.3); of other families those of
+        numbers.
     family
         Family of the fits.
 
@@ -70,11 +71,14 @@ def candidates(grid: str = "model", family: str = "gaussian") -> list[dict[str, 
 
 
 def candidates_of(
-    grid: str | Sequence[Mapping[str, Any]], family: str, *, several: bool = False
+    grid: str | Sequence[Mapping[str, Any]], family: str, several: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """Read candidates, or the name of a grid, of which several outcomes have a part; raise SettingsError."""
+    """Read candidates, or the name of a grid, of which several outcomes have a part; raise SettingsError.
+
+    `several` are the families of these; none of one outcome.
+    """
     if isinstance(grid, str):
-        return [each for each in candidates(grid, family) if not several or _has_place(each)]
+        return [each for each in candidates(grid, family) if not several or _has_place(each, several)]
     listed = [dict(each) for each in grid if isinstance(each, Mapping)]
     if len(listed) < len(grid) or not listed:
         raise SettingsError(
@@ -85,10 +89,10 @@ def candidates_of(
     return listed
 
 
-def _has_place(candidate: Mapping[str, Any]) -> bool:
+def _has_place(candidate: Mapping[str, Any], families: Collection[str]) -> bool:
     """Tell whether several outcomes have a place for a candidate's settings."""
     try:
-        check_several(candidate)
+        check_several({**candidate, "families": families})
     except SettingsError:
         return False
     return True

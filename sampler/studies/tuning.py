@@ -194,7 +194,6 @@ def tune(
         check_several(settings)
     family = "gaussian" if several else str(settings.get("family", "gaussian"))
     check_score(score, family)
-    tried = candidates_of(candidates, family, several=several)
     of_data = dict(settings)
     rows = Rows.of_arguments(X, y, of_data, of_data.pop("target_name", None))
     if family == "auto":
@@ -206,6 +205,7 @@ def tune(
     }
     if several:
         of_data["families"] = families_of(rows.outcomes, of_data.get("family"))
+    tried = candidates_of(candidates, family, [*of_data.get("families", {}).values()])
     declared = NewRows.read(new_rows, rows.table.names)
     rows = without_new_groups(rows, declared, of_data)
     copies = copied_rows(rows, of_data.get("features"))

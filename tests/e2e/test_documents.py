@@ -317,6 +317,9 @@ def test_the_page_about_several_outcomes_runs():
     np.testing.assert_allclose(alone.simultaneous_upper, [[33.7, 92.8]], rtol=0.01)
     assert given.mean[0, 0] == pytest.approx(28.0, abs=0.2)
     assert session["scores"].gain == pytest.approx(0.060, abs=0.01)
+    rows, outcomes = session["X"].iloc[session["held"]], session["Y"].iloc[session["held"]]
+    assert session["uneven"].score(rows, outcomes).log_score == pytest.approx(-6.26, abs=0.03)
+    assert session["scores"].log_score == pytest.approx(-6.37, abs=0.02)
     assert list(session["unrelated"]["mpg"].inclusion().names) == session["own"]["mpg"]
 
 

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from sampler.bart.chain import Chain
+from sampler.bart.kernels.leaf_models.log_linear_pass import STEP as PRECISION_STEP
 from sampler.bart.kernels.steps.covariance import find_regression
 from sampler.bart.several.chain import STREAMS, SeveralChain
 from sampler.training import GroupTraining, SeveralTraining
@@ -15,6 +16,7 @@ from tests.reference.enumerator import Toy, leaves
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import check_resuming, f_of, fits, training, with_outcome
 from tests.support.joint_law import ENDLESS, keeps_joint_law
+from tests.support.models.precisions import draw_precisions, make_few
 from tests.support.reports.p_values import (
     ALARM,
     all_above,
@@ -58,11 +60,20 @@ MOMENTS = {"drawn": (0.2513404, -0.6474010), "drawn, one missing": (0.2251158, -
 
 
 def problem(
-    codes, outcomes, *, known=None, leaf_sds=(0.5, 0.4), lambdas=(0.2, 0.15), weights=None, **settings
+    codes,
+    outcomes,
+    *,
+    known=None,
+    leaf_sds=(0.5, 0.4),
+    lambdas=(0.2, 0.15),
+    weights=None,
+    uneven=False,
+    **settings,
 ):
     """Return the training of several outcomes, NaN where missing, with absolute constants.
 
-    Outcomes without a lambda are of two classes. `codes` are those of all, or a list of each one's own.
+    Outcomes without a lambda are of two classes. `codes` are those of all, or a list of each one's own. Noise
+    differs by row if `uneven`.
     """
     parts, rows = [], []
     of_each = codes if isinstance(codes, list) else [codes] * outcomes.shape[1]
@@ -75,7 +86,7 @@ def problem(
         own = training(
             codes[:, mine], y[mine], weights=own_weights, prior=prior | of_number, family=family, **settings
         )
-        mixed = np.isnan(outcomes).any()
+        mixed = uneven or np.isnan(outcomes).any()
         parts.append(
             replace(
                 own,
@@ -84,7 +95,12 @@ def problem(
             )
         )
         rows.append(mine)
-    several = SeveralTraining(tuple(parts), tuple(rows), len(outcomes), known, weights)
+    noise = None
+    if uneven:
+        prior = {"leaf_sd": 1.0, "alpha": 0.95, "beta": 1.0, "nu": 3.0, "lambda": 1.0}
+        counts = np.sum(~np.isnan(outcomes), axis=1)
+        noise = training(of_each[0], counts, prior=prior, noise="forest", **settings)
+    several = SeveralTraining(tuple(parts), tuple(rows), len(outcomes), known, weights, noise)
     return replace(parts[0], several=several)
 
 
@@ -272,16 +288,30 @@ def of_groups(tau, effects):
     }
 
 
+def of_noise(log_w, leaves, spread, covariance):
+    """Return the functions compared of noise by row, given the rows' log precisions."""
+    return {
+        "log w at a row": log_w[0],
+        "log w at a row squared": log_w[0] ** 2,
+        "product of log w at two rows": log_w[0] * log_w[5],
+        "spread of log w": log_w.var(),
+        "log spread": np.log(spread),
+        "log spread squared": np.log(spread) ** 2,
+        "leaves of precisions": leaves,
+        "log sd x log w": np.log(covariance[0, 0]) * log_w[0],
+    }
+
+
 class Pair:
     """Prior law of two outcomes of 16 rows, some of which lack one of them if `missing`.
 
-    The second has two classes if `classes`.
+    The second has two classes if `classes`. Noise differs by row if `uneven`, by few trees (`make_few`).
     """
 
     trees, sds, nu = 2, (0.6, 0.4), 8.0
 
-    def __init__(self, *, missing, classes=False, weighted=False, grouped=False):
-        self.classes = classes
+    def __init__(self, *, missing, classes=False, weighted=False, grouped=False, uneven=False):
+        self.classes, self.uneven = classes, uneven
         self.lambdas = (0.5, None if classes else 0.3)
         self.rng = rng = np.random.default_rng(3)
         self.codes = rng.integers(0, 4, (2, 16)).astype(np.uint8)
@@ -291,9 +321,9 @@ class Pair:
         self.weights = rng.uniform(0.3, 3, 16) if weighted else None
         self.group = rng.integers(0, 4, 16).astype(np.int32) if grouped else None
 
-    def outcomes(self, f, covariance):
-        """Draw the outcomes of all rows, NaN where one is missing, given f [outcome, row]."""
-        errors = self.rng.multivariate_normal(np.zeros(2), covariance, 16)
+    def outcomes(self, f, covariance, log_w):
+        """Draw the outcomes of all rows, NaN where one is missing, given f [outcome, row] and log w [row]."""
+        errors = self.rng.multivariate_normal(np.zeros(2), covariance, 16) * np.exp(-0.5 * log_w)[:, None]
         y = f.T + (errors if self.weights is None else errors / np.sqrt(self.weights)[:, None])
         if self.classes:
             y[:, 1] = y[:, 1] > 0
@@ -308,6 +338,7 @@ class Pair:
             lambdas=self.lambdas,
             num_trees=self.trees,
             weights=self.weights,
+            uneven=self.uneven,
             **settings,
         )
         parts = tuple(
@@ -322,7 +353,7 @@ class Pair:
         return replace(data, several=replace(data.several, parts=parts))
 
     def draw(self):
-        """Draw from the prior: the functions compared, f [outcome, row] and the errors' covariance."""
+        """Draw from the prior: the functions compared, f [outcome, row], the errors' covariance, log w."""
         scale = np.diag([self.nu * (lambda_ or 1.0) for lambda_ in self.lambdas])
         covariance = stats.invwishart(self.nu + 1, scale).rvs(random_state=self.rng)
         if self.classes:
@@ -341,7 +372,17 @@ class Pair:
             effects = tau[:, None] * self.rng.normal(size=(2, 4))
             values |= of_groups(tau, effects)
             f = f + effects[:, self.group]
-        return values, f, covariance
+        log_w = np.zeros(16)
+        if self.uneven:
+            log_w, leaves, spread = draw_precisions(self, self.rng)
+            values |= of_noise(log_w, np.mean(leaves), spread, covariance)
+        return values, f, covariance, log_w
+
+    def draw_tree_sum(self, num_trees, leaf_values, rng):
+        """Draw a sum of trees as `covering_models.Model.draw_tree_sum`."""
+        trees = [draw_tree(self.codes, 0.95, 1.0, rng) for _ in range(num_trees)]
+        total = sum(leaf_values(tree.num_leaves)[tree.leaf] for tree in trees)
+        return total, [tree.num_leaves for tree in trees]
 
     def state_of(self, chain):
         """Return the same of a chain's state."""
@@ -358,17 +399,22 @@ class Pair:
             np.where(np.isin(np.arange(16), rows), own, 0) for own, rows in zip(trees, self.rows, strict=True)
         ]
         values = functions_of(np.array(trees), covariance, np.mean(chain.chains[0].leaf_counts))
-        return values | (of_groups(tau, np.array(effects)) if known else {}), f, covariance
+        log_w = np.zeros(16)
+        if self.uneven:
+            log_w = PRECISION_STEP * chain.noise._models[0].log_value[:16]
+            leaves, spread = chain.noise.leaf_counts.mean(), chain.noise._likelihood.scalars[1]
+            values |= of_noise(log_w, leaves, spread, covariance)
+        return values | (of_groups(tau, np.array(effects)) if known else {}), f, covariance, log_w
 
 
 def joint(rounds, draws, **options):
     """Return the p-values of Geweke's test by function."""
     pair = Pair(**options)
-    data = pair.training(pair.outcomes(np.zeros((2, 16)), np.eye(2)), **ENDLESS, seed=6)
+    data = pair.training(pair.outcomes(np.zeros((2, 16)), np.eye(2), np.zeros(16)), **ENDLESS, seed=6)
 
     def observe(chain):
-        values, f, covariance = pair.state_of(chain)
-        return values, pair.outcomes(f, covariance)
+        values, *state = pair.state_of(chain)
+        return values, pair.outcomes(*state)
 
     def put(chain, y):
         if pair.classes:
@@ -389,8 +435,8 @@ def ranks(replications, **options):
     pair = Pair(**options)
     found = []
     for seed in range(replications):
-        truth, f, covariance = pair.draw()
-        y = pair.outcomes(f, covariance)
+        truth, *state = pair.draw()
+        y = pair.outcomes(*state)
         chain = SeveralChain.start(pair.training(y, **ENDLESS, seed=seed), 0)
         chain.run(300)
         states = []
@@ -410,31 +456,39 @@ OPTIONS = [{"missing": missing} | classes for classes in ({}, {"classes": True})
 WEIGHTED = {"missing": True, "weighted": True}
 GROUPED = {"missing": True, "weighted": True, "grouped": True}
 GROUPED_CLASSES = {"missing": True, "classes": True, "grouped": True}
+UNEVEN = {"missing": True, "weighted": True, "uneven": True}
+UNEVEN_GROUPED = {"missing": False, "grouped": True, "uneven": True}
+LONG = [*OPTIONS, WEIGHTED, GROUPED, GROUPED_CLASSES, UNEVEN, UNEVEN_GROUPED]
+
+
+@pytest.fixture(autouse=True)
+def _few_precisions(monkeypatch):
+    make_few(monkeypatch)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", OPTIONS[-1:], ids=str)
+@pytest.mark.parametrize("options", [OPTIONS[-1], UNEVEN], ids=str)
 def test_calibrated(options):
     """Simulation-based calibration: ranks of the truth among its posterior draws are uniform."""
     all_above(uniform_by_name(ranks(48, **options), RANKED, 8), ALARM)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("options", [*OPTIONS, WEIGHTED, GROUPED, GROUPED_CLASSES], ids=str)
+@pytest.mark.parametrize("options", LONG, ids=str)
 def test_calibrated_long(options):
     """Simulation-based calibration of several outcomes with many more replications."""
     all_above(uniform_by_name(ranks(1_280, **options), RANKED, 8), ALARM)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [OPTIONS[1], WEIGHTED, GROUPED, GROUPED_CLASSES], ids=str)
+@pytest.mark.parametrize("options", [OPTIONS[1], WEIGHTED, GROUPED, GROUPED_CLASSES, UNEVEN], ids=str)
 def test_joint(options):
     """Alternating outcomes given the state and a sweep keeps the prior law of functions of the state."""
     all_above(joint(12_000, 4_000, **options), ALARM)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("options", [*OPTIONS, WEIGHTED, GROUPED, GROUPED_CLASSES], ids=str)
+@pytest.mark.parametrize("options", LONG, ids=str)
 def test_joint_long(options):
     """Geweke's test of several outcomes with many more draws."""
     all_above(joint(96_000, 40_000, **options), ALARM)

@@ -41,7 +41,7 @@ WITH_PARTS = (
     "monotone", "monotone-noise", "monotone-groups", "monotone-probit", "monotone-ordered", "subgroups",
     "subgroups-of-classes", "new-groups", "level-sets",
 )  # fmt: skip
-TOGETHER = ("several", "several-own-columns", "several-mixed", "set")  # of outcomes, and of models
+TOGETHER = ("several", "several-own-columns", "several-mixed", "several-noise", "set")  # outcomes, models
 # Cases of these names without the last word, with a law that is recalibrated much.
 RECALIBRATED = tuple(f"{case}-recalibrated" for case in ("noise-forest", "noise-mixture", "bart-weights"))
 ALL = CASES + WITH_PARTS + TOGETHER + RECALIBRATED

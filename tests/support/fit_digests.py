@@ -143,6 +143,7 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "several": ("pair", False, _SHORT | {"linear": True}),
     "several-weights": ("pair", True, _SHORT),
     "several-groups": ("grouped pair", False, _SHORT | {"groups": "site"}),
+    "several-noise": ("pair", False, _SHORT | {"noise": "forest"}),
     "several-own-columns": (
         "pair",
         False,

@@ -35,6 +35,7 @@ from sampler.host.fits import (
     calibration_splits,
     check_features,
     check_members,
+    check_noise,
     check_several,
     families_of,
     members_of,
@@ -188,7 +189,7 @@ def of_several(request: FitRequest) -> FitRequest:
         check_features(request.data.get("features"), [request.target, *request.others])
         given = {**request.data, **request.settings, "prior": request.prior, "calibrate": request.calibrate}
         check_several({**given, "new_rows": request.new_rows, "subgroups": request.subgroups})
-    only = {"noise": "constant", "transform": "none"}
+    only = {"noise": request.settings.get("noise") or "constant", "transform": "none"}
     return replace(request, settings={**request.settings, **only})
 
 
@@ -207,6 +208,8 @@ def families_of_all(request: FitRequest, rows: Rows) -> list[str]:
         number = next(name for name, family in families.items() if family == "gaussian")
         message = f"{request.target} has two classes: name a number such as {number} first, and it after that"
         raise InvalidRequestError(errors=[Fault("target", None, message, "not_applicable")])
+    with refusing(request):
+        check_several({**request.settings, "families": [*families.values()]})
     return [*families.values()]
 
 
@@ -243,6 +246,8 @@ def own_columns(
 
     There are none where outcomes have the same features; `plans` are by outcome, the first one's first.
     """
+    with refusing(request):
+        check_noise(plans[request.target].settings.noise, [each.choice.kinds for each in plans.values()])
     if not isinstance(request.data.get("features"), Mapping):
         return plans[request.target].choice.kinds, {}
     kinds = {name: kind for each in plans.values() for name, kind in each.choice.kinds.items()}

@@ -153,8 +153,7 @@ def _checked(request: TuningBody, data: TrainingData) -> list[Json]:
     faults, tried, grid = [], [], request.candidates
     named = grid if isinstance(grid, str) else [each.given() for each in grid]
     try:
-        family, several = data.settings.get("family") or "gaussian", bool(data.settings.get("outcomes"))
-        tried = candidates_of(named, family, several=several)
+        tried = candidates_of(named, data.settings.get("family") or "gaussian", _families_of(data))
     except SettingsError as error:
         faults.append(Fault.of_setting(error))
     try:
@@ -177,10 +176,15 @@ def _checked(request: TuningBody, data: TrainingData) -> list[Json]:
     return tried
 
 
+def _families_of(data: TrainingData) -> list[str]:
+    """Return the families of a model's outcomes, where it has several, else none."""
+    of_numbers = dict.fromkeys(data.settings.get("outcomes") or (), "gaussian")
+    return [*(data.settings.get("families") or of_numbers).values()]
+
+
 def _family_of(data: TrainingData) -> str:
     """Return the model's family, of several outcomes that of one of numbers, if there is one."""
-    several: Mapping[str, str] = data.settings.get("families") or {}
-    families = [*several.values()] or [data.settings.get("family") or "gaussian"]
+    families = _families_of(data) or [data.settings.get("family") or "gaussian"]
     return next((each for each in families if not FAMILIES[each].has_classes), families[0])
 
 
@@ -209,7 +213,7 @@ def _resolved(request: TuningBody, tried: Sequence[Json], common: Json, data: Tr
 def _resolve(settings: Json, seed: int, data: TrainingData) -> Json:
     """Resolve the settings of a fold's fit and check its prior; raise SettingsError."""
     if data.settings.get("outcomes"):
-        check_several(settings)
+        check_several(settings | {"families": _families_of(data)})
     chosen = of_fold(settings, seed)
     prior = dict(chosen.pop("prior", None) or {})
     cuts = prior.pop("cuts", {})

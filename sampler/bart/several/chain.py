@@ -5,7 +5,8 @@ for each outcome). Given the other outcomes' errors, an outcome's own is a norma
 regression, so an ordinary chain draws f_j once that is taken out of its residuals. Outcomes that were not
 observed are integrated out while trees are drawn, and drawn anew for each draw of Sigma. One outcome may have
 two classes: its latent outcomes, of errors with variance 1, are drawn given the others as iterations begin.
-Errors of a row of weight w have the covariance Sigma / w: what others say of an outcome is the same.
+Errors of a row of weight w have the covariance Sigma / w: what others say of an outcome is the same. Noise by
+row is a weight that a forest of precisions says, learnt from the errors that a row has.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampler.array_types import Floats
+from sampler.bart import noise_forest
 from sampler.bart.chain import Chain
 from sampler.bart.checkpoint import Reader, read_checkpoint, write_checkpoint
 from sampler.bart.kernels.steps.covariance import (
@@ -30,11 +32,12 @@ from sampler.bart.kernels.steps.covariance import (
     find_regression,
     regress,
 )
+from sampler.bart.several.noise import SharedNoise, in_units
 from sampler.chains import MarkovChain, check_random
 from sampler.definitions.several import correlation_name, forest_name, scalar_name
 from sampler.errors import PackedError
 from sampler.kernels.jit import warm
-from sampler.settings import LIMITS
+from sampler.settings import LIMITS, Settings
 from sampler.storage.draws import Draws
 from sampler.training import WEIGHT_BITS, SeveralTraining, Training
 
@@ -53,16 +56,27 @@ class SeveralChain(MarkovChain):
         Its number.
     chains
         The chain of each outcome.
+    noise
+        The chain of precisions that differ by row; None for noise of one size.
     covariance
-        The errors' covariance, float64 [outcome, outcome], each outcome in its own grid steps.
+        The errors' covariance, float64 [outcome, outcome], each outcome in its own grid steps; of a row of
+        weight 1 whose precision is 1.
 
     """
 
-    def __init__(self, training: Training, chain: int, chains: Sequence[Chain], random: Any) -> None:
+    def __init__(
+        self,
+        training: Training,
+        chain: int,
+        chains: Sequence[Chain],
+        random: Any,
+        noise: SharedNoise | None = None,
+    ) -> None:
         """Put the chains of the outcomes together (see `start`, `resume`)."""
         assert training.several is not None, "there are several outcomes"
         warm(["forest-call", "several-outcomes"])
-        self.training, self.chain, self.chains = training, chain, list(chains)
+        self.training, self.chain, self.chains, self.noise = training, chain, list(chains), noise
+        self._every: list[Chain] = [*chains] if noise is None else [*chains, noise]
         self._several = training.several
         self.iteration = self.num_kept = 0
         self._random = np.array(random, np.uint64)
@@ -82,9 +96,9 @@ class SeveralChain(MarkovChain):
         ]
         self._residual = np.zeros((len(self.chains), self._several.num_rows), np.int32)
         whole, pattern = (1 << len(self.chains)) - 1, self._several.pattern
-        self._incomplete = [
-            (code, np.flatnonzero(pattern == code)) for code in np.unique(pattern).tolist() if code != whole
-        ]
+        self._by_pattern = [(code, np.flatnonzero(pattern == code)) for code in np.unique(pattern).tolist()]
+        self._incomplete = [each for each in self._by_pattern if each[0] != whole]
+        self._weights = self._find_weights()
         self._others = [np.zeros(len(rows), np.int32) for rows in self._several.rows]
         scales = [part.constants.nu * part.constants.lambda_ for part in self._several.parts]
         self._prior_scatter = np.diag(scales / self._steps**2)
@@ -104,7 +118,9 @@ class SeveralChain(MarkovChain):
         chains = [Chain.start(part, chain + STREAMS * number) for number, part in enumerate(parts)]
         key = (chain + STREAMS * len(parts),)
         random = np.random.SeedSequence(training.settings.seed, spawn_key=key).generate_state(4, np.uint64)
-        return cls(training, chain, chains, random)
+        place = chain + STREAMS * (len(parts) + 1)
+        noise = [SharedNoise.start(own, place) for own in _noise(training)]
+        return cls(training, chain, chains, random, *noise)
 
     @classmethod
     def resume(cls, training: Training, checkpoint: bytes) -> SeveralChain:
@@ -117,19 +133,20 @@ class SeveralChain(MarkovChain):
 
         """
         (chain, iteration, num_kept, size), body = read_checkpoint(checkpoint, training)
-        if size != len(training.several.parts):  # type: ignore[union-attr]
+        parts, noise = _parts(training), _noise(training)
+        if size != len(parts):
             raise PackedError("the checkpoint is of other outcomes")
         reader = Reader(body)
         random = reader.take(np.uint64, 4)
         check_random(random)
         covariance = reader.take(np.float64, size * size).reshape(size, size)
-        lengths = reader.take(np.int64, size)
+        lengths = reader.take(np.int64, size + len(noise))
         states = [reader.take(np.uint8, int(length)).tobytes() for length in lengths]
-        parts = _parts(training)
-        self = cls(training, chain, list(map(Chain.resume, parts, states)), random)
+        chains, of_noise = map(Chain.resume, parts, states), map(SharedNoise.resume, noise, states[size:])
+        self = cls(training, chain, list(chains), random, *of_noise)
         self.iteration, self.num_kept = iteration, num_kept
         self.check_counts()
-        if any(each.iteration != iteration for each in self.chains):
+        if any(each.iteration != iteration for each in self._every):
             raise PackedError("the checkpoint's chains are not at the same iteration")
         if not np.array_equal(covariance, covariance.T) or np.linalg.eigvalsh(covariance)[0] <= 0:
             raise PackedError("the checkpoint's covariance is none")
@@ -138,10 +155,10 @@ class SeveralChain(MarkovChain):
 
     def checkpoint(self) -> bytes:
         """Pack the state between iterations; draws not yet taken are not part of it."""
-        states = [chain.checkpoint() for chain in self.chains]
+        states = [chain.checkpoint() for chain in self._every]
         lengths = np.array([len(state) for state in states], np.int64)
         body = [self._random.tobytes(), self.covariance.tobytes(), lengths.tobytes(), *states]
-        numbers = self.chain, self.iteration, self.num_kept, len(states)
+        numbers = self.chain, self.iteration, self.num_kept, len(self.chains)
         return write_checkpoint(self.training, numbers, b"".join(body))
 
     @property
@@ -152,12 +169,12 @@ class SeveralChain(MarkovChain):
     @property
     def leaf_counts(self) -> NDArray[np.int32]:
         """Leaves of each tree of the current state, int32 [trees of all outcomes]."""
-        return np.concatenate([chain.leaf_counts for chain in self.chains])
+        return np.concatenate([chain.leaf_counts for chain in self._every])
 
     def statistics(self) -> dict[str, Any]:
         """Count the moves so far, of all outcomes: see `Chain.statistics`."""
         moves: dict[str, dict[str, int]] = {}
-        for chain in self.chains:
+        for chain in self._every:
             for name, counts in chain.statistics()["moves"].items():
                 total = moves.setdefault(name, dict.fromkeys(counts, 0))
                 for each, count in counts.items():
@@ -180,6 +197,9 @@ class SeveralChain(MarkovChain):
                 self._sweep(number, chain)
             if self._several.covariance is None:
                 self._draw_covariance()
+            if self.noise is not None:
+                self.noise.learn(self._squares())
+                self._weights = self._find_weights()
             self.iteration += 1
             past = self.iteration - settings.num_burnin
             if past > 0 and past % settings.thin == 0:
@@ -192,7 +212,12 @@ class SeveralChain(MarkovChain):
         rows, patterns = self._several.rows[number], self._patterns[number]
         variances = self._regress(number)
         least = min(variances)
-        if len(patterns) > 1:  # rows of which more is known count for more
+        if self.noise is not None:
+            precision = noise_forest.given_weights(self._several.parts[number]) * self._precisions[rows]
+            for variance, (_, members) in zip(variances, patterns, strict=True):
+                precision[members] *= least / variance
+            chain.reweigh(*in_units(precision))
+        elif len(patterns) > 1:  # rows of which more is known count for more
             bits = min(WEIGHT_BITS - math.ceil(math.log2(len(rows))), 30)
             weights, part = np.zeros(len(rows), np.int32), self._several.parts[number]
             most = 2.0**bits - 1 if self._several.weights is None else part.grid_weights
@@ -230,15 +255,37 @@ class SeveralChain(MarkovChain):
         if not self.training.settings.prior_only:
             self._impute()
             degrees += rows
-            if self._several.weights is None:
+            if self._weights is None:
                 add_products(self._residual, scatter)
             else:
-                add_weighted_products(self._residual, self._several.weights, scatter)
+                add_weighted_products(self._residual, self._weights, scatter)
         draw_covariance(scatter, float(degrees), self._random, self._root, self._triangle, self.covariance)
         if number is not None:
             slopes = self.covariance[number] / self.covariance[number, number]
             less = self.covariance[number, number] - 1 / self._steps[number] ** 2
             self.covariance -= less * np.outer(slopes, slopes)
+
+    def _find_weights(self) -> Floats | None:
+        """Return what divides the covariance of the rows' errors, float64 [n]; None where nothing does."""
+        weights = self._several.weights
+        if self.noise is None:
+            return weights
+        self._precisions = self.noise.precisions()
+        return self._precisions * (1.0 if weights is None else weights)
+
+    def _squares(self) -> Floats:
+        """Compute the sizes of the observed errors by row, e' Sigma^-1 e by weight, float64 [n]."""
+        squares = np.zeros(self._several.num_rows)
+        for code, rows in self._by_pattern:
+            before = 0
+            for j in (j for j in range(len(self.chains)) if code >> j & 1):
+                variance = self._regression(j, before)
+                error = self._residual[j, rows].astype(np.float64)
+                for k in (k for k in range(j) if code >> k & 1):
+                    error -= self._slopes[k] * self._residual[k, rows]
+                squares[rows] += error * error / variance
+                before |= 1 << j
+        return squares if self._several.weights is None else squares * self._several.weights
 
     def _spread(self, number: int) -> float:
         """Draw the prior precision of the numbers' slopes on the error of two classes.
@@ -258,8 +305,8 @@ class SeveralChain(MarkovChain):
                 error = np.empty(len(rows))
                 fill_normals(self._random, error)
                 error *= math.sqrt(variance)
-                if self._several.weights is not None:
-                    error /= np.sqrt(self._several.weights[rows])
+                if self._weights is not None:
+                    error /= np.sqrt(self._weights[rows])
                 for k in (k for k in range(len(self.chains)) if code >> k & 1):
                     error += self._slopes[k] * self._residual[k, rows]
                 self._residual[j, rows] = np.rint(np.clip(error, -FARTHEST, FARTHEST))
@@ -309,6 +356,9 @@ class SeveralChain(MarkovChain):
         }
         for number, draws in enumerate(own):  # of parts beside the trees
             forests |= {scalar_name(number, name): each for name, each in draws.forests.items()}
+        if self.noise is not None and (precisions := self.noise.take()) is not None:
+            scalars |= precisions.scalars
+            forests[noise_forest.NAME] = replace(precisions, sigma=own[0].sigma, scalars={})
         return replace(own[0], scalars=scalars, forests=forests)
 
 
@@ -318,14 +368,25 @@ def _codes(several: SeveralTraining, rows: NDArray[np.int64]) -> list[int]:
     return codes
 
 
+def _noise(training: Training) -> list[Training]:
+    """Return what the chain of precisions runs on, if any, with the lengths of the whole fit."""
+    assert training.several is not None, "there are several outcomes"
+    noise = training.several.noise
+    return [] if noise is None else _with_lengths(training.settings, [noise])
+
+
 def _parts(training: Training) -> list[Training]:
     """Return what each outcome's chain runs on, with the lengths of the whole fit."""
     assert training.several is not None, "there are several outcomes"
-    whole = training.settings
+    return _with_lengths(training.settings, training.several.parts)
+
+
+def _with_lengths(whole: Settings, parts: Sequence[Training]) -> list[Training]:
+    """Return trainings with as many iterations and draws as a whole fit has."""
     lengths = {name: getattr(whole, name) for name in ("num_draws", "num_burnin", "thin")}
     return [
         part
         if all(getattr(part.settings, name) == value for name, value in lengths.items())
         else replace(part, settings=replace(part.settings, **lengths))
-        for part in training.several.parts
+        for part in parts
     ]

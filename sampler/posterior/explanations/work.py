@@ -48,8 +48,8 @@ NORMAL, TAILS, MIXTURE, COUNTS = (
 STEP, STEPS = 300, 300  # of the third where normal noise differs by row: of its integral, or pair of draws
 SEARCH = 1e8  # for a quantile, however few the rows are
 # Per draw, row and unknown outcome of several: quantiles, and simulated outcomes for regions; given others.
-# Per pattern of known outcomes.
-JOINT, JOINT_GIVEN, PATTERN = 4_000, 20_000, 2e7
+# Where noise differs by row. Per pattern of known outcomes.
+JOINT, JOINT_GIVEN, JOINT_UNEVEN, PATTERN = 4_000, 20_000, 12_000, 2e7
 USED = 35  # per tree, draw and row: to find the rules that the row reaches
 PAIRS = 10_000  # per tree and draw: to count pairs of rules
 PLAIN, VARYING = 20, 0.4  # per draw at a row and point of a sum of trees, and share of trees that vary by it
@@ -191,7 +191,8 @@ def joint_work(
 
     `unknown` are the outcomes of a row that aren't known, on average, in so many patterns.
     """
-    free = draws * (JOINT_GIVEN if given else JOINT) * (outcomes if unknown is None else unknown)
+    each = JOINT_GIVEN if given else JOINT_UNEVEN if law.noise_differs else JOINT
+    free = draws * each * (outcomes if unknown is None else unknown)
     of_patterns = PATTERN * min(patterns, rows)
     return of_patterns + outcomes * (reading(law, rows) + rows * of_row(law, draws)) + rows * free
 

@@ -16,14 +16,17 @@ from sampler.data.encode import Coded
 from sampler.data.rows import missing_role, named_column
 from sampler.data.scalars import counted
 from sampler.data.schema import Column
+from sampler.data.shared_columns import shared_columns
 from sampler.data.table import Table, read
 from sampler.data.target import read_weights
 from sampler.definitions.several import correlation_name, forest_name, scalar_name
 from sampler.errors import DataError, PackedError, SettingsError
 from sampler.families import FAMILIES
 from sampler.methods import method_of
+from sampler.noise import SPREAD
 from sampler.posterior.core.intervals import Request
 from sampler.posterior.core.memory import held_bytes
+from sampler.posterior.laws.noise_by_row import FOREST as NOISE
 from sampler.posterior.posterior import Posterior
 from sampler.posterior.results.answer import draw
 from sampler.posterior.results.card_document import ModelCard
@@ -34,7 +37,7 @@ from sampler.posterior.several.results import SeveralPrediction, SeveralScores
 from sampler.posterior.treated_posterior import Origin
 from sampler.posterior.verdict.summary import Summary
 from sampler.storage.draw_codec import pack, unpack
-from sampler.storage.draws import Draws, concatenate
+from sampler.storage.draws import LEAF, Draws, concatenate
 from sampler.storage.model_file import read_parts, save_bytes, write_model
 from sampler.storage.model_header import Header
 
@@ -149,8 +152,7 @@ class SeveralPosterior:
             raise DataError(list(dict.fromkeys(problems)))
         return coded
 
-    @staticmethod
-    def _part(draws: Draws, number: int) -> Draws:
+    def _part(self, draws: Draws, number: int) -> Draws:
         """Return the draws of one outcome as those of a model of its own."""
         own = draws if number == 0 else draws.forests.get(forest_name(number))
         if own is None:
@@ -161,7 +163,27 @@ class SeveralPosterior:
             mine = (name for name in every if (":" not in name if number == 0 else name.startswith(start)))
             return {name.removeprefix(start): every[name] for name in mine}
 
-        return replace(own, scalars=of_own(draws.scalars), forests=of_own(draws.forests))
+        scalars, forests = of_own(draws.scalars), of_own(draws.forests)
+        if number > 0 and NOISE in draws.forests:  # all have it, in the numbering of the first one's columns
+            forests[NOISE] = self._renumbered(draws.forests[NOISE], number)
+            scalars |= {SPREAD: draws.scalars[SPREAD]} if SPREAD in draws.scalars else {}
+        return replace(own, scalars=scalars, forests=forests)
+
+    def _renumbered(self, noise: Draws, number: int) -> Draws:
+        """Return trees of the noise, of the first outcome's columns, as they split on another's."""
+        first, own = self._shared_columns[[0, number]]
+        place = np.full(1 + max(noise.feature.max(initial=0), first.max(initial=0)), LEAF)
+        place[first] = own
+        splits = noise.feature >= 0
+        feature = np.where(splits, place[noise.feature], LEAF).astype(np.int32)
+        if np.any(splits & (feature == LEAF)):
+            raise PackedError("the draws' noise splits on columns that the outcomes don't have in common")
+        return replace(noise, feature=feature)
+
+    @cached_property
+    def _shared_columns(self) -> NDArray[np.int64]:
+        """Places of the columns that all outcomes have alike, int64 [outcome, column]."""
+        return shared_columns(self._headers)
 
     @property
     def nbytes(self) -> int:
@@ -208,12 +230,17 @@ class SeveralPosterior:
 
     @property
     def covariances(self) -> Floats:
-        """Draws of the errors' covariance in units of the outcomes, [chain, draw, outcome, outcome]."""
+        """Draws of the errors' covariance in units of the outcomes, [chain, draw, outcome, outcome].
+
+        Where noise differs by row it is that at typical rows: see `Posterior.sigma` of the first outcome.
+        """
         sigma = np.stack([self._sigma(name) for name in self.outcomes], axis=2)
         return np.asarray(self.correlations * sigma[:, :, :, None] * sigma[:, :, None, :])
 
     def _sigma(self, name: str) -> Floats:
-        sigma = self[name].sigma
+        sigma, first = self[name].sigma, self[self.outcomes[0]]
+        if sigma is not None and first.noise_differs:  # that of the rows at which the first one's is typical
+            return np.asarray(self[name].law.draws.sigma * first.sigma / first.law.draws.sigma)
         return np.ones((self.num_chains, self.num_draws)) if sigma is None else sigma
 
     @property
@@ -319,7 +346,8 @@ class SeveralPosterior:
         """Yield rows, f [draw of any chain, row, outcome] at them, and covariances of the draws.
 
         Of two classes f is the mean of the latent outcome. Rows of groups of which an outcome knows nothing
-        come apart: the variances of their intercepts are in the covariances.
+        come apart: the variances of their intercepts are in the covariances; and where noise differs by row,
+        each comes alone.
         """
         parts = [self[name].law for name in self.outcomes]
         used = parts[0].draws.choose(num_draws)[1]
@@ -340,6 +368,13 @@ class SeveralPosterior:
                     for law, own in zip(parts, coded, strict=True)
                 ]
                 known = np.stack(more, axis=2)[0]
+            if parts[0].noise_differs:
+                for row, by in enumerate(self._noise_factors(coded[0].part(at), used)):
+                    own = covariances * by[:, None, None]
+                    if known.size:
+                        own += np.stack([each[:, row] for each in more], axis=1)[:, :, None] * np.eye(size)
+                    yield at[[row]], f_of_all[:, [row]], own
+                continue
             for pattern in np.unique(known, axis=0):
                 own_rows = np.flatnonzero((known == pattern).all(axis=1))
                 if not pattern.any():
@@ -347,6 +382,12 @@ class SeveralPosterior:
                     continue
                 beyond = np.stack([each[:, own_rows[0]] for each in more], axis=1)
                 yield at[own_rows], f_of_all[:, own_rows], covariances + beyond[:, :, None] * np.eye(size)
+
+    def _noise_factors(self, coded: Coded, used: int) -> Floats:
+        """Return by what the covariance at rows differs from `covariances` in each draw, [row, draw]."""
+        law = self[self.outcomes[0]].law
+        sd = law.own_noise_of(coded, law.draws.choose(used)[0])
+        return np.asarray((sd / self._sigma(self.outcomes[0])[:, :used].reshape(-1, 1)).T ** 2)
 
     def sample_predictive(self, X: Any, num_draws: int | None = None, *, seed: int = 0) -> Floats:
         """Draw new outcomes of each row together, one of each from each posterior draw.

@@ -196,7 +196,7 @@ def test_arrays_and_tables_of_outcomes():
     [
         ("exposure", {"exposure": np.ones(ROWS)}),
         ("family", {"family": "poisson"}),
-        ("noise", {"noise": "forest"}),
+        ("noise", {"noise": "t-forest"}),
         ("transform", {"transform": "log"}),
         ("calibrate", {"calibrate": "folds"}),
         ("moves", {"moves": "pg"}),
@@ -252,7 +252,9 @@ def test_settings_are_chosen_by_the_joint_score():
     tuning = tune(X, Y, candidates="model", folds=2, seed=3, **short)
     tried = [trial.settings for trial in tuning.trials]
     plain = {"noise": "constant", "transform": "none"}
-    assert tried == [plain | {"linear": False}, plain | {"linear": True}, {"prior": {"sparse": True}}]
+    lines = [{"linear": False}, {"linear": True}]
+    noises = [plain | {"noise": noise} | line for noise in ("constant", "forest") for line in lines]
+    assert tried == [*noises, {"prior": {"sparse": True}}]
     logs, squares, inside = [], [], []
     for train, test in folds_of(ROWS, 2, 3):
         part, rest = ({name: each[rows] for name, each in [*X.items(), *Y.items()]} for rows in (train, test))

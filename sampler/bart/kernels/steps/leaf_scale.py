@@ -83,6 +83,8 @@ def accepts_precisions(
     factor: Float,
     forest: Forest,
     log_value: Ints,
+    counts: Ints,
+    unit: Float,
     weights: Floats,
     residual: Ints,
     variance: Float,
@@ -102,6 +104,8 @@ def accepts_precisions(
         Scale of log f proposed over the present one.
     forest, log_value
         The precisions, and the rows' log f in steps.
+    counts, unit
+        Errors that a row has, int32 [n], in units of `unit`; empty: 1.
     weights, residual, variance, num_rows
         Of `begin_precision`.
     power
@@ -130,8 +134,9 @@ def accepts_precisions(
             weight = weights[i] if len(weights) > 0 else 1.0
             error, g = float(residual[i]), STEP * float(log_value[i])
             change = exponential(factor * g) - exponential(g)
-            own = (factor - 1.0) * g - weight * error * error / variance * change
-            of_block += own if weight > 0.0 else 0.0
+            count = unit * (float(counts[i]) if len(counts) > 0 else 1.0)
+            own = count * (factor - 1.0) * g - weight * error * error / variance * change
+            of_block += own if count > 0.0 else 0.0
         gain += of_block
     return math.log(uniform(random)) < ratio + 0.5 * power * gain
 

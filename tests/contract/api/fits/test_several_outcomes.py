@@ -253,6 +253,42 @@ def test_rows_with_weights(client, settings, tmp_path):
 
 
 @only("sqlite")
+def test_noise_by_row(client, settings, tmp_path):
+    """A fit whose noise differs by row answers as the library, is scored, gone on with, and shown."""
+    told = {"features": OWN | {"b": ["v", "u"]}, "noise": "forest", "holdout": 0.3}
+    model = fitted(client, settings, text=pupils(), target=TARGETS, **told)
+    path = f"/models/{model['id']}"
+    assert model["settings"]["noise"] == "forest"
+    content = client.get(f"{path}/file").content
+    (tmp_path / "model.bart").write_bytes(content)
+    own, table = load(tmp_path / "model.bart"), pd.read_csv(io.StringIO(pupils()))
+    rows = [{"u": 0.2, "v": 0.8, "school": "x"}, {"u": 0.7, "v": 0.3, "school": "z"}]
+    answer = client.post(f"{path}/joint", json={"rows": rows}).json()
+    np.testing.assert_allclose(answer["covariance"], own.predict(rows).covariance)
+    of_b = {"rows": rows, "outcome": "b"}
+    told = client.post(f"{path}/predict", json=of_b).json()
+    np.testing.assert_allclose(told["mean"], own["b"].predict(rows).mean)
+    for part in ("aggregate", "distribution"):
+        assert client.post(f"{path}/{part}", json=of_b).status_code == 200, part
+    held = table.iloc[holdout_rows(100, 0.3, 0)]
+    scores = own.score(held[["u", "v", "school"]], held[TARGETS])
+    assert model["holdout"]["joint"]["log_score"] == pytest.approx(scores.log_score)
+    assert "Noise" in client.get(f"{path}/card").text
+    for tab in ("", "/checks", "/chains", "/settings", "/predict"):
+        assert client.get(f"/ui{path}{tab}?outcome=b").status_code == 200, tab
+    headers = {"Content-Type": "application/vnd.bartserve.model"}
+    assert client.post("/models", content=content, headers=headers).status_code == 201
+    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
+    run_units(settings)
+    assert client.get(path).json()["draws"] == model["draws"] + 10
+    body = {"dataset_id": post_csv(client, pupils()).json()["id"], "target": TARGETS, "noise": "forest"}
+    apart = client.post("/models", json=body | SMALL | {"features": {"a": ["u"], "b": ["v"]}})
+    assert "name a feature for all" in problem(apart, 422)["errors"][0]["detail"]
+    tails = client.post("/models", json=body | SMALL | {"noise": "t", "features": ["u", "v"]})
+    assert "set noise=constant or forest" in problem(tails, 422)["errors"][0]["detail"]
+
+
+@only("sqlite")
 def test_groups_of_rows(client, settings, tmp_path):
     """Each outcome's intercepts are told over HTTP and on the page, and rows of new groups are answered."""
     told = {"features": OWN | {"a": ["u"]}, "groups": ["school"], "holdout": 0.2}
@@ -436,7 +472,7 @@ def test_settings_are_tuned_by_the_joint_score(client, settings):
     path = f"/models/{model['id']}/studies"
     asked = {"kind": "tuning", "candidates": tried, "folds": 2, "seed": 5}
     wrong = client.post(path, json=asked | {"candidates": [{"noise": "forest"}]})
-    assert "noise constant" in problem(wrong, 422)["errors"][0]["detail"]
+    assert "all numbers: leave out noise" in problem(wrong, 422)["errors"][0]["detail"]
     study = client.post(path, json=asked)
     assert study.status_code == 202, study.text
     run_units(settings)
