@@ -12,7 +12,7 @@ from app.api.models import TheAcceptance
 from app.services import health
 from app.services.access.idempotency import StoredResponse
 from app.services.access.keys import PREDICT, READ, TRAIN
-from app.services.fits import creation
+from app.services.fits import creation, models
 from app.services.fits.models import ModelView
 from app.services.outcomes import recalibration, refit, reports, schedules, summary, weekly
 from app.services.outcomes.observed import observe
@@ -22,7 +22,6 @@ from app.services.outcomes.rows import OutcomeOptions, OutcomesBody
 from app.services.outcomes.schedules import ScheduleBody, ScheduleView
 from app.services.outcomes.summary import OutcomesView
 from app.services.outcomes.weekly import ModelPolicyView, Policy
-from app.services.predictions import forecasts
 from app.services.predictions.rows import SentRows
 from app.web.dependencies import (
     Deleting,
@@ -114,7 +113,7 @@ async def report_outcomes(
 
     def report(options: OutcomeOptions, sent: SentRows) -> Response:
         def make() -> StoredResponse:
-            if forecasts.is_forecaster(predictor, owner, model_id):
+            if models.is_forecaster(predictor.engine, owner, model_id):
                 answers: list[StoredResponse] = []
 
                 def remember(session: Session, view: AcceptedReportView) -> None:

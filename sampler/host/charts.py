@@ -17,22 +17,3 @@ from sampler.posterior.charts.effects import is_ordered
 from sampler.posterior.charts.reasons import swarm_height
 from sampler.posterior.charts.style import ChartStyle, to_svg
 from sampler.posterior.charts.style import prepare as prepare_style
-
-__all__ = [
-    "ChartStyle",
-    "chains",
-    "chart_height",
-    "checks",
-    "effects",
-    "forecasts",
-    "is_ordered",
-    "one_row",
-    "prepare_style",
-    "rankings",
-    "reasons",
-    "residuals",
-    "swarm_height",
-    "to_svg",
-    "topologies",
-    "treatments",
-]

@@ -1,5 +1,3 @@
 """Cores for computations; it brings nothing with it, since settings ask."""
 
 from sampler.interrupt import count_cores
-
-__all__ = ["count_cores"]

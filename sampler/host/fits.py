@@ -13,37 +13,3 @@ from sampler.preparation.calibration_splits import calibration_splits, check_mem
 from sampler.preparation.plan import checked_prior
 from sampler.preparation.several import arguments_of, check_features, check_noise, check_several, families_of
 from sampler.running import run as run_fit
-
-__all__ = [
-    "MEMORY_FORMULA",
-    "MIB",
-    "Cost",
-    "FitPlan",
-    "StopCheck",
-    "arguments_of",
-    "calibration_splits",
-    "chain_seconds",
-    "check_features",
-    "check_members",
-    "check_noise",
-    "check_part",
-    "check_rules",
-    "check_several",
-    "checked_prior",
-    "coded_columns",
-    "estimate_memory",
-    "families_of",
-    "load_ready",
-    "looks_seconds",
-    "members_of",
-    "needed_kernels",
-    "next_look",
-    "num_forests",
-    "plan",
-    "prepare_rows",
-    "prepare_seconds",
-    "resolve_settings",
-    "run_fit",
-    "trees_of_parts",
-    "use_cores",
-]

@@ -1,10 +1,9 @@
 """Forecasters: their plans, members, rehearsals and files."""
 
-from sampler.definitions.forecast import Forecasting
 from sampler.definitions.pairs import Combination
 from sampler.forecasts.answers import Forecast, ForecastTotals, Rehearsals
 from sampler.forecasts.calibration import parts_of, rehearse
-from sampler.forecasts.comparing import ComparedForecasts, compare_forecasts
+from sampler.forecasts.comparing import compare_forecasts
 from sampler.forecasts.fitting import DEFAULTS as FORECAST_DEFAULTS
 from sampler.forecasts.fitting import PASSED as FORECAST_SETTINGS
 from sampler.forecasts.fitting import (
@@ -21,54 +20,10 @@ from sampler.forecasts.fitting import (
 from sampler.forecasts.forecaster import Forecaster, ReadPlan
 from sampler.forecasts.history import History
 from sampler.forecasts.in_parts import totals_in_parts
-from sampler.forecasts.members import Member
 from sampler.forecasts.outcomes import ScoredSteps, score_newer
 from sampler.forecasts.paths import Fitted
 from sampler.forecasts.stored import history_of, intervals_of, with_adapted
 from sampler.forecasts.untrusted import read_untrusted
 from sampler.forecasts.wide import read_asked
 from sampler.pairs import check as check_combination
-from sampler.storage.forecast_file import MEDIA_TYPE as FORECASTER_TYPE
 from sampler.storage.forecast_file import is_forecaster, read_forecaster, with_models, write_forecaster
-
-__all__ = [
-    "FORECASTER_TYPE",
-    "FORECAST_DEFAULTS",
-    "FORECAST_SETTINGS",
-    "Combination",
-    "ComparedForecasts",
-    "Fitted",
-    "Forecast",
-    "ForecastTotals",
-    "Forecaster",
-    "Forecasting",
-    "History",
-    "Member",
-    "ReadPlan",
-    "Rehearsals",
-    "ScoredSteps",
-    "check_combination",
-    "compare_forecasts",
-    "extend_member",
-    "fit_member",
-    "history_of",
-    "history_of_fit",
-    "intervals_of",
-    "is_forecaster",
-    "learns",
-    "learnt",
-    "parts_of",
-    "plan_forecaster",
-    "planned_members",
-    "read_asked",
-    "read_forecaster",
-    "read_untrusted",
-    "rehearse",
-    "score_newer",
-    "settings_of_member",
-    "stored_member",
-    "totals_in_parts",
-    "with_adapted",
-    "with_models",
-    "write_forecaster",
-]

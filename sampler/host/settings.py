@@ -18,7 +18,7 @@ from sampler.definitions.other_names import meant_setting
 from sampler.definitions.prior import PRIOR
 from sampler.definitions.recipes import NO_RECIPE
 from sampler.definitions.setting import Setting
-from sampler.definitions.several import MAX_OUTCOMES, every_feature, features_of
+from sampler.definitions.several import MAX_OUTCOMES, every_feature
 from sampler.definitions.stop import BY_DEFAULT as STOP_BY_DEFAULT
 from sampler.definitions.stop import (
     DEFAULT_CORES,
@@ -42,51 +42,3 @@ from sampler.subgroups.declaration import ABOUT as ABOUT_SUBGROUPS
 from sampler.subgroups.declaration import MOST_ENTRIES as MOST_SUBGROUPS
 from sampler.subgroups.declaration import Subgroups
 from sampler.subgroups.declaration import read_text as read_subgroup
-
-__all__ = [
-    "ABOUT_NEW_ROWS",
-    "ABOUT_SUBGROUPS",
-    "ALL_SETTINGS",
-    "AUTO_NOISE",
-    "CALIBRATE",
-    "CENSORING",
-    "CHOSEN",
-    "COLUMNS",
-    "COLUMN_ROLES",
-    "CONSTANT",
-    "DEFAULT_CORES",
-    "DEFAULT_ROWS",
-    "DEFAULT_SECONDS",
-    "DEFAULT_VERDICT",
-    "FAMILIES",
-    "FIELD_LABELS",
-    "FORECAST",
-    "FORECAST_SECTION",
-    "HOLDOUT",
-    "LIMITS",
-    "MAX_OUTCOMES",
-    "METHODS",
-    "MISSING_TARGET",
-    "MORE_TREES",
-    "MORE_TREES_ROWS",
-    "MOST_SUBGROUPS",
-    "NO_RECIPE",
-    "PRIOR",
-    "ROLES",
-    "SETTINGS",
-    "STOP",
-    "STOP_BY_DEFAULT",
-    "TIMES_DRAWS",
-    "VALUES_OF_OLD_MODELS",
-    "NewRows",
-    "Setting",
-    "Settings",
-    "Subgroups",
-    "check_extends",
-    "every_feature",
-    "features_of",
-    "labelled_text",
-    "meant_setting",
-    "read_subgroup",
-    "suggestion",
-]

@@ -22,37 +22,3 @@ from sampler.storage.weekly_tables import (
 from sampler.subgroups.declaration import Subgroup
 from sampler.subgroups.membership import Membership, columns_of
 from sampler.subgroups.table import MAX_ROWS as MAX_ROWS_OF_SUBGROUPS
-
-__all__ = [
-    "MAX_CALIBRATION_ROWS",
-    "MAX_ROWS_OF_SUBGROUPS",
-    "MEDIA_TYPE",
-    "NEWEST_SCORES",
-    "RECALIBRATION",
-    "SUMMARY_LEVELS",
-    "SUPPORT",
-    "USUAL_LEVEL",
-    "CalibratedLevel",
-    "ConformalTable",
-    "Header",
-    "Membership",
-    "Subgroup",
-    "columns_of",
-    "concatenate",
-    "counts_groups",
-    "ends_in_force",
-    "first_tails",
-    "kept_rows",
-    "kept_rows_of",
-    "most_outside",
-    "most_pending",
-    "moved_tails",
-    "rows_needed",
-    "statement_of",
-    "table_of_newest",
-    "weights_of",
-    "with_calibration",
-    "with_counts",
-    "with_part",
-    "write_model",
-]

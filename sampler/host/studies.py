@@ -19,35 +19,3 @@ from sampler.studies.tuning import FOLDS as TUNING_FOLDS
 from sampler.studies.tuning import SCORES as TUNING_SCORES
 from sampler.studies.tuning import TriedSettings, Tuning, check_score
 from sampler.studies.tuning import compare as compare_settings
-
-__all__ = [
-    "MOST_NUMBERS_OF_TREES",
-    "NUMBERS_OF_TREES",
-    "SELECTION_LEVEL",
-    "SELECTION_NUM_BURNIN",
-    "SELECTION_NUM_CHAINS",
-    "SELECTION_NUM_DRAWS",
-    "SELECTION_NUM_PERMUTATIONS",
-    "SELECTION_NUM_TREES",
-    "SELECTION_PERMUTATIONS",
-    "TUNING_FOLDS",
-    "TUNING_SCORES",
-    "FitShares",
-    "FoldScores",
-    "InclusionByTrees",
-    "NullFits",
-    "SelectedFeature",
-    "Selection",
-    "TriedSettings",
-    "Tuning",
-    "candidates_of",
-    "check_numbers_of_trees",
-    "check_score",
-    "compare_settings",
-    "fit_shares",
-    "merged",
-    "of_fold",
-    "placebo_fit",
-    "score_fold",
-    "settings_in_words",
-]

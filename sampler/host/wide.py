@@ -1,5 +1,3 @@
 """Tables with a column for each time."""
 
 from sampler.forecasts.wide import WideTimes, long_names, wide_times
-
-__all__ = ["WideTimes", "long_names", "wide_times"]

@@ -17,7 +17,7 @@ def describe(predictor: Predictor, owner: str, model: str) -> tuple[str, ModelCa
     NotFoundError, NotFinishedError
         As `app.services.explanations.guard.finished`.
     """
-    if forecasts.is_forecaster(predictor, owner, model):
+    if models.is_forecaster(predictor.engine, owner, model):
         model_id, stored = forecasts.load(predictor, owner, model)
         with session_scope(predictor.engine, read_only=True) as session:
             facts = _facts(models.view(session, owner, model_id))

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
+from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 from typing_extensions import TypedDict
 
@@ -17,6 +18,7 @@ from app.services.fits.refit_views import RefitView
 from app.services.group_names import in_words
 from app.services.views import SHOWN, ErrorView, State, filled, if_any, schema_of
 from app.store import models as store
+from app.store.engine import session_scope
 from app.store.errors import is_id
 from app.store.outcomes import watches
 from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, Model, Unit
@@ -253,6 +255,12 @@ def get(session: Session, owner: str, model: str) -> Model:
     if stored.withheld and stored.id != model:
         raise ConflictError(f"No model answers to this name. {_why_withheld(stored)}")
     return stored
+
+
+def is_forecaster(engine: Engine, owner: str, model: str) -> bool:
+    """Tell whether the model with this id or name is a forecaster; raises NotFoundError."""
+    with session_scope(engine, read_only=True) as session:
+        return bool(get(session, owner, model).settings.get("time"))
 
 
 def _why_withheld(model: Model) -> str:

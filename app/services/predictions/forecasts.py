@@ -496,12 +496,6 @@ def _key(history: Any, row: int) -> Any:
     return list(history.keys[row])
 
 
-def is_forecaster(predictor: Predictor, owner: str, model: str) -> bool:
-    """Tell whether the model with this id or name is a forecaster; raises NotFoundError."""
-    with session_scope(predictor.engine, read_only=True) as session:
-        return bool(models.get(session, owner, model).settings.get("time"))
-
-
 def load(predictor: Predictor, owner: str, model: str) -> tuple[str, StoredForecaster]:
     """Return a model's id, and the forecaster with its present history; raises as `forecast`."""
     cache = cast("Cache[StoredForecaster]", predictor.cache)

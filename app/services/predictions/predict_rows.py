@@ -30,7 +30,7 @@ from app.store.models import ModelHead
 from sampler import DataError, Posterior, SettingsError
 from sampler.host.assessment import row_diagnostics
 from sampler.host.data import Coded
-from sampler.host.posteriors import VERDICTS, are_finite, row_reading
+from sampler.host.posteriors import VERDICTS, are_finite
 from sampler.host.settings import FAMILIES
 
 MAX_EXAMINED = 10_000  # rows with R-hat or Monte Carlo errors: half a millisecond each
@@ -246,7 +246,7 @@ def work_of_row(posterior: Posterior, options: PredictionOptions, coded: Coded |
     # Requests for more draws than exist are no extra work: the posterior refuses them.
     draws = posterior.num_draws if options.draws is None else min(options.draws, posterior.num_draws)
     law = posterior.law
-    each, once = law.tree_work + law.own_work, row_reading(law) + law.row_work
+    each, once = law.tree_work + law.own_work, law.reading_work + law.row_work
     if options.target != "mean":
         levels = len(options.level) if isinstance(options.level, list) else 1
         bounds = 2 * levels + len(options.quantiles or ())

@@ -20,7 +20,6 @@ from sampler.posterior.laws.law import Law
 
 MOST = 2e10  # of one answer over HTTP: about two seconds of a core
 CALL = 1e7  # of any answer, however small
-READ, CELL = 3_000, 600  # per row, and column of it: to read and encode it
 SHAP_CELLS = 1 << 23  # draws times columns times rows that SHAP values hold at once: 64 MB
 H_ROWS = 50  # of Friedman's H at most, since it needs their square
 H_COLUMNS = 10  # by default
@@ -73,14 +72,9 @@ def of_figures(law: Law, draws: int) -> float:
     return float(draws * FIGURE * num_figures(law))
 
 
-def row_reading(law: Law) -> float:
-    """Estimate the work of reading a row."""
-    return READ + CELL * len(law.schema.columns)
-
-
 def reading(law: Law, rows: int) -> float:
     """Estimate the work of an answer besides its figures: to read the rows, and once."""
-    return CALL + rows * row_reading(law)
+    return CALL + rows * law.reading_work
 
 
 def contrast_work(law: Law, draws: int, rows: int) -> float:
@@ -139,7 +133,7 @@ def rows_to_average(law: Law, draws: int, points: int, curves: int, most: float)
     )
     plain = law.average_of(np.arange(1)) is not None  # trees that don't split on the features count once
     each = draws * (PLAIN + VARYING * law.tree_work) if plain else of_row(law, draws)
-    return (most - CALL - for_figures) / (row_reading(law) + points * each)
+    return (most - CALL - for_figures) / (law.reading_work + points * each)
 
 
 def interactions_work(law: Law, draws: int, features: int, rows: int) -> float:

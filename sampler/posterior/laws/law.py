@@ -42,6 +42,7 @@ from sampler.storage.model_header import RECALIBRATION
 P = TypeVar("P", bound=LawPart)
 BOUND, BOUND_BY_ROW, BOUND_OF_MIXTURE = 70, 2000, 8000
 RECALIBRATED = 700_000  # to change figures of a row, of some hundred rows at once
+READ, CELL = 3_000, 600  # per row, and column of it: to read and encode it
 FEW_LEAVES, LEAF = 3, 3  # of a tree, and the cost of each more of them
 
 
@@ -218,6 +219,11 @@ class Law:
         leaves = float(self.leaf_counts.sum(axis=2).mean())
         trees = int(self.leaf_counts.shape[2])
         return trees + LEAF * max(0.0, leaves - FEW_LEAVES * trees)
+
+    @property
+    def reading_work(self) -> float:
+        """Cost of reading and encoding a row, see `own_work`."""
+        return READ + CELL * len(self.schema.columns)
 
     @property
     def schema(self) -> Schema:
