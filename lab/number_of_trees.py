@@ -4,7 +4,7 @@
                                   [--fits 2] [--split 0] [--keep trees.json]
 
 A plan is trees:burn-in:draws x thin, with further numbers of draws to which the same chains are extended, and
-entries of the prior where they are another's: 800:500:125x4:beta=1.
+entries of the prior where they are another's: 800:500:125x4:beta=1, 200:500:125x4:num_trees=uniform.
 Fits of 8 chains learn at most 5,000 rows (70%, or all but 1,500; the others judge). Printed are processor
 seconds of a fit, with its verdict, but without compilation; for up to 500 held-out rows RMSE and pinball loss
 relative to the first plan's, coverage of 50% and 90% intervals, and how far two fits' means are apart in
@@ -12,8 +12,8 @@ posterior sds (median and 95%); R-hat of f at 95% of the reference rows, and of 
 `precision.reproducibility` expects; the share of reference rows whose mean is .3 and .6 posterior sds or more
 from that of the later half of all fits' longest chains of this plan (of the first plan in brackets); sigma's
 move from half to half in its own sds; its mean; leaves per tree; megabytes stored, milliseconds to predict
-1,000 rows with an interval; and the verdicts, C for converged, A for approximate. With --keep fits are read
-from and added to that file.
+1,000 rows with an interval; the number of trees where it is drawn, with its 90% interval and R-hat; and the
+verdicts, C for converged, A for approximate. With --keep fits are read from and added to that file.
 """
 
 import json
@@ -24,6 +24,7 @@ import numpy as np
 
 from lab import command, real_tables, schedules
 from sampler import fit
+from sampler.posterior.verdict.rhat_ess import rhat
 
 MOST_ROWS, HELD = 5000, 1500
 DATA = ["Computers", "diamonds", "BudgetItaly", "meats"]
@@ -46,7 +47,9 @@ def read(plan):
     trees, burnin, rest, *entries = plan.split(":")
     first, rest = rest.split("x")
     thin, *more = rest.split(",")
-    prior = {key: float(value) for key, value in (entry.split("=") for entry in entries)}
+    words = {"poisson", "geometric", "uniform"}  # of a number of trees that is drawn
+    named = (entry.split("=") for entry in entries)
+    prior = {key: value if value in words else float(value) for key, value in named}
     return int(trees), int(burnin), int(thin), [int(each) for each in (first, *more)], prior
 
 
@@ -57,6 +60,14 @@ def milliseconds(posterior, X):
     start = time.process_time()
     posterior.predict(X, level=0.9)
     return 1000 * (time.process_time() - start)
+
+
+def drawn(posterior):
+    """Return mean, 90% interval and R-hat of the number of trees; None where it isn't drawn."""
+    numbers = posterior.tree_numbers()
+    return (
+        None if numbers is None else [*posterior.summary().num_trees.values(), float(rhat(numbers[None])[0])]
+    )
 
 
 def moments(posterior, rows):
@@ -99,6 +110,7 @@ def run(name, plan, seed, split):
             "reference": moments(posterior, posterior.reference),
             "bytes": len(posterior.to_bytes()),
             "milliseconds": milliseconds(posterior, X_new),
+            "drawn": drawn(posterior),
         })  # fmt: skip
     f = posterior.sample(posterior.reference)[:, numbers[-1] // 2 :]
     return {"looks": results, "late": f.mean((0, 1)).tolist(), "late_sd": f.std((0, 1)).tolist()}
@@ -115,7 +127,7 @@ def distances(fits, look, late):
 def show(plan, fits, base):
     """Print the lines of a plan, beside the fits of the first."""
     trees, burnin, thin, numbers, prior = read(plan)
-    of_prior = "".join(f", {name} {value:g}" for name, value in prior.items())
+    of_prior = "".join(f", {name} {value}" for name, value in prior.items())
     reference = np.mean([each["looks"][0]["scores"] for each in base], axis=0)
     for look, draws in enumerate(numbers):
         own = [each["looks"][look] for each in fits]
@@ -127,6 +139,10 @@ def show(plan, fits, base):
         mean = {each: np.mean([one[each] for one in own]) for each in names}
         median, most = np.median(apart), np.quantile(apart, 0.95)
         scored = np.mean([each["scores"] for each in own], axis=0)
+        numbers = np.mean([each["drawn"] for each in own], axis=0) if own[0].get("drawn") else None
+        of_trees = (
+            "" if numbers is None else "drawn {:.0f} ({:.0f} to {:.0f}), R-hat {:.2f}  ".format(*numbers)
+        )
         megabytes = np.mean([each["bytes"] for each in own]) / 1e6
         print(
             f"  {trees:4} trees, {burnin} + {draws:3} x {thin}{of_prior}  {mean['seconds']:5.1f} s  "
@@ -136,7 +152,7 @@ def show(plan, fits, base):
             f"R-hat {mean['rhat']:.3f} {mean['sigma_rhat']:.3f}  "
             f"off {off[0]:.3f} {off[1]:.3f} ({beside[0]:.3f} {beside[1]:.3f})  "
             f"sigma {mean['sigma']:.4g}, falls {-mean['fall']:.2f} sd  leaves {mean['leaves']:.2f}  "
-            f"{megabytes:.1f} MB  {mean['milliseconds']:.0f} ms  "
+            f"{megabytes:.1f} MB  {mean['milliseconds']:.0f} ms  {of_trees}"
             f"{''.join(schedules.LETTERS[each['verdict']] for each in own)}",
             flush=True,
         )

@@ -17,7 +17,10 @@ from sampler.definitions.tree_laws import LAW_SETTINGS
 from sampler.moves import PARTICLE_GIBBS, RULE_DRAW
 
 Target = Literal["numbers", "two", "classes", "ordered", "counts"]
-HYPERPRIORS = ("sparse", "k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta")
+HYPERPRIORS = (
+    *("sparse", "k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta"),
+    *("num_trees", "num_trees_mean"),
+)
 OF_TREES = ("alpha", "beta", *LAW_SETTINGS)
 ZERO_TREES = 50  # trees in the forest of structural zeros
 CLASS_SLOPE_SD = 3.61  # prior scale of the log f of a class's linear part, that of the trees where k is 2

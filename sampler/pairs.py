@@ -325,6 +325,16 @@ TABLE: tuple[Pair, ...] = (
            ("moves=pg", "prior.trees")),
           ("prior.sparse", "the draw of shares of columns asks for it", "prior.sparse",
            ("prior.sparse", "prior.trees")))),
+    *(Pair("prior.num_trees", kind,
+           f"the number of trees is drawn (prior num_trees) by moves of single trees, and {why}",
+           "prior.num_trees", ways)
+      for kind, why, ways in (
+          ("several outcomes", "several outcomes have trees of one number", ("prior.num_trees", ALONE)),
+          ("particle Gibbs", "particle Gibbs (pg) makes others", ("moves", "prior.num_trees")),
+          ("start=smc", "a start by particles (smc) makes others", ("start", "prior.num_trees")),
+          ("monotone", "monotone features have others", ("prior.num_trees", "monotone")),
+          ("treatment", "a treatment's effect has trees of a fixed number", ("prior.num_trees",)),
+          ("adoption", "lags of a panel have trees of a fixed number", ("prior.num_trees",)))),
     Pair("prior.sigma", "prior.lambda", "prior takes sigma (known noise) or lambda (its scale), not both",
          "prior.sigma", ("prior.sigma", "prior.lambda"), CONTRADICTION),
     Pair("prior.sigma", "noise=mixture",

@@ -33,8 +33,9 @@ class Constants:
     p, ..), with theta = sparse_theta or, if that is 0, theta / (theta + sparse_rho) ~ Beta(sparse_a,
     sparse_b); else all columns are equally likely.
 
-    `trees` has the entries of another prior of trees (`sampler.definitions.tree_laws`). For that by depth it
-    is empty, and left out of JSON.
+    `trees` has the entries of another prior of trees (`sampler.definitions.tree_laws`), empty for that by
+    depth. Where `num_trees` is "poisson", "geometric" or "uniform", so is the number of trees, up to as many as
+    there are places, with mean num_trees_mean but for that bound. JSON has none of these where it is empty.
     """
 
     offset: float
@@ -55,10 +56,13 @@ class Constants:
     sparse_rho: float = 1.0
     sparse_theta: float = 0.0
     trees: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    num_trees: str = field(default="", repr=False)
+    num_trees_mean: float = field(default=0.0, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict that `from_json` reads exactly."""
-        return {name: value for name, value in asdict(self).items() if name != "trees" or value}
+        later = ("trees", "num_trees", "num_trees_mean")
+        return {name: value for name, value in asdict(self).items() if name not in later or value}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Constants:

@@ -496,3 +496,5 @@ class Training:
         yield repr((self.constants, self.settings.chain_identity)).encode()
         if self.constants.trees:
             yield repr(sorted(self.constants.trees.items())).encode()
+        if self.constants.num_trees:
+            yield repr((self.constants.num_trees, self.constants.num_trees_mean)).encode()

@@ -47,6 +47,7 @@ from sampler.bart.kernels.state import (
     Work,
 )
 from sampler.bart.kernels.steps.one_outcome import SWEEP_OUTCOME
+from sampler.bart.number_of_trees import with_number_drawn
 from sampler.bart.part import kernels_of
 from sampler.bart.particle_gibbs import Particles, are_used
 from sampler.bart.shared.threads import Threads
@@ -64,7 +65,7 @@ from sampler.errors import PackedError, SamplerError
 from sampler.kernels.arrays import BYTE_LEAVES
 from sampler.kernels.jit import warm
 from sampler.moves import MOVE_NAMES
-from sampler.storage.draws import Draws
+from sampler.storage.draws import NUM_TREES, Draws
 from sampler.training import Training
 
 FIRST_LEAVES = 16  # room per tree; doubled when a tree needs more
@@ -121,6 +122,13 @@ class Chain(MarkovChain):
         if drawn(training.constants) and self._plans[0].leaves == "normal":
             self._hyper = Hyper(self._data, training)
             self._forests[0] = self._hyper.with_shares(self._forests[0])
+        if training.constants.num_trees:
+            scalars, place = self._likelihood.scalars, self._likelihood.scalar_names.index(NUM_TREES)
+            self._forests[0] = with_number_drawn(
+                self._forests[0], self._models[0], training.constants, scalars[place : place + 1]
+            )
+        for plan, forest in zip(self._plans, self._forests, strict=True):
+            forest.leaf[:, 0] = (0, -1, 0, can_split(self._likelihood.data_of(plan, self._data)))
         self.team: Threads | None = None
         self._work: Work
 
@@ -133,8 +141,6 @@ class Chain(MarkovChain):
     def start(cls, training: Training, chain: int) -> Self:
         """Start a chain: every tree a stump of value 0, sigma at its estimate."""
         self = cls(training, chain, FIRST_LEAVES)
-        for plan, forest in zip(self._plans, self._forests, strict=True):
-            forest.leaf[:, 0] = (0, -1, 0, can_split(self._likelihood.data_of(plan, self._data)))
         seed = np.random.SeedSequence(training.settings.seed, spawn_key=(chain,))
         self._work = make_work(self._data, FIRST_LEAVES, seed.generate_state(4, np.uint64), training.settings)
         self._recompute()
@@ -176,7 +182,8 @@ class Chain(MarkovChain):
             data = self._likelihood.data_of(plan, self._data)
             for values in _moves_and_sizes(forest):
                 values[...] = reader.take(values.dtype, values.size).reshape(values.shape)
-            check_sizes(forest.num_leaves, capacity, data.num_rows)
+            least = 0 if len(forest.prior.log_odds) else 1
+            check_sizes(forest.num_leaves, capacity, data.num_rows, least)
             for values in _tables(forest):
                 values[...] = reader.take(values.dtype, values.size).reshape(values.shape)
             check_trees(forest, len(data.codes))

@@ -52,15 +52,24 @@ def read_checkpoint(checkpoint: bytes, training: Training) -> tuple[tuple[int, i
         raise PackedError("the checkpoint is damaged") from error
 
 
-def check_sizes(num_leaves: NDArray[np.int32], capacity: int, num_rows: int) -> None:
-    """Check trees' numbers of leaves, none of which is without rows; raise PackedError."""
-    if not 1 <= num_leaves.min() <= num_leaves.max() <= min(capacity, num_rows):
+def check_sizes(num_leaves: NDArray[np.int32], capacity: int, num_rows: int, least: int = 1) -> None:
+    """Check trees' numbers of leaves, none of which is without rows; `least` is 0 where trees may be absent.
+
+    Raises PackedError.
+    """
+    if not least <= num_leaves.min() <= num_leaves.max() <= min(capacity, num_rows):
         raise PackedError("the checkpoint's trees have impossible sizes: it is damaged or of another version")
+
+
+def _leaves_of(forest: Forest) -> list[int]:
+    """Count the leaves of each tree; one of an absent tree, as which it is kept."""
+    leaves: list[int] = np.maximum(forest.num_leaves, 1).tolist()
+    return leaves
 
 
 def check_trees(forest: Forest, num_columns: int) -> None:
     """Check that each tree's splits and leaves hang together as kernels rely on; raise PackedError."""
-    for count, nodes, slots in zip(forest.num_leaves.tolist(), forest.node, forest.leaf, strict=True):
+    for count, nodes, slots in zip(_leaves_of(forest), forest.node, forest.leaf, strict=True):
         splits, leaves = nodes[: count - 1].tolist(), slots[:count].tolist()
         waiting, seen = [(0 if count > 1 else ~0, ABSENT, 0)], set[int]()
         while waiting:
@@ -84,7 +93,7 @@ def check_leaves(forest: Forest, distinct: NDArray[np.int64]) -> None:
 
     Raises PackedError for others, of which no further split could be drawn.
     """
-    for tree, count in enumerate(forest.num_leaves.tolist()):
+    for tree, count in enumerate(_leaves_of(forest)):
         slot = forest.slots[tree, distinct].astype(np.int64)
         if count > BYTE_LEAVES:
             slot += 256 * forest.high[forest.plane[tree], distinct].astype(np.int64)

@@ -49,6 +49,8 @@ DEFAULTS: dict[str, Any] = {
 }
 # of a hyperprior: k = k_scale x chi(k_df); theta / (theta + rho) ~ Beta(a, b), or theta known
 HYPER = ("k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta")
+NUMBER = ("num_trees", "num_trees_mean")  # of the number of trees, where it is drawn
+OF_ANOTHER = {"k_scale": "k_df", "num_trees_mean": "num_trees: poisson or geometric"}
 PROBIT_REACH = 8.0  # range of the latent outcomes, in standard deviations of their noise
 FARTHEST_LATENT = 6.0  # how far latent outcomes may lie beyond their limits, in the same unit
 
@@ -83,7 +85,8 @@ def calibrate(
         chain), step (the grid). k_df and k_scale: k = k_scale chi(k_df) is drawn, E[k^2] = k^2 unless k_scale
         is given; of numbers it is unless k, k_df or leaf_sd is given. sparse: the columns' shares are drawn
         (DART), with sparse_a, sparse_b, sparse_rho (the number of coded columns unless given) or a known
-        sparse_theta. trees: the prior of trees (`sampler.definitions.tree_laws`), with entries of its own.
+        sparse_theta. num_trees: their number, up to that of the settings, is drawn, with num_trees_mean.
+        trees: the prior of trees (`sampler.definitions.tree_laws`), with entries of its own.
     line
         Rough estimate of a linear part, float64 [n], or None: the leaf prior spans what it leaves of y.
     noise
@@ -114,7 +117,7 @@ def calibrate(
     spread = high - low if high > low else 1.0
     offset = entries.get("offset", low + 0.5 * (high - low))
     k = entries.get("k", DEFAULTS["k"])  # where k is drawn, its first value
-    leaf_sd = entries.get("leaf_sd", 0.5 * spread / (k * math.sqrt(settings.num_trees)))
+    leaf_sd = entries.get("leaf_sd", 0.5 * spread / (k * math.sqrt(expected_trees(entries, settings))))
     sigma_fixed = "sigma" in entries
     if sigma_fixed:
         lambda_ = entries["sigma"] ** 2
@@ -141,6 +144,7 @@ def calibrate(
         alpha=float(entries["alpha"]),
         beta=float(entries["beta"]),
         **_hyperpriors(entries, num_columns),
+        **_number(entries, settings),
     )
 
 
@@ -154,7 +158,7 @@ def calibrate_probit(
     """P(y = 1) = Phi(offset + f), noise 1: nothing is scaled from y but the offset (docs/maths.md#probit)."""
     num_columns = len(design)
     k = entries.get("k", DEFAULTS["k"])
-    leaf_sd = entries.get("leaf_sd", 3.0 / (k * math.sqrt(settings.num_trees)))
+    leaf_sd = entries.get("leaf_sd", 3.0 / (k * math.sqrt(expected_trees(entries, settings))))
     reach = max(PROBIT_REACH, leaf_sd)
     return Constants(
         offset=float(entries.get("offset", ndtri(_share_of_ones(y)))),
@@ -167,6 +171,7 @@ def calibrate_probit(
         alpha=float(entries["alpha"]),
         beta=float(entries["beta"]),
         **_hyperpriors(entries, num_columns),
+        **_number(entries, settings),
     )
 
 
@@ -207,6 +212,34 @@ def _hyperpriors(entries: Mapping[str, Any], num_columns: int) -> dict[str, Any]
     }
 
 
+def law_of_number(kind: str, mean: float, places: int) -> NDArray[np.float64]:
+    """Compute the law of the number of trees, float64 [places + 1]: "poisson", .. of that mean, cut there."""
+    from scipy.special import gammaln  # noqa: PLC0415  # slow to import
+
+    number = np.arange(places + 1)
+    if kind == "poisson":
+        log_law = number * math.log(mean) - gammaln(number + 1)
+    else:
+        log_law = number * (math.log(mean / (1 + mean)) if kind == "geometric" else 0.0)
+    law = np.exp(log_law - np.max(log_law))
+    return np.asarray(law / law.sum())
+
+
+def _number(entries: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """Resolve the prior of the number of trees, {} where it is given: its mean is half of the places'."""
+    if not (kind := entries.get("num_trees")):
+        return {}
+    return {"num_trees": kind, "num_trees_mean": entries.get("num_trees_mean", settings.num_trees / 2)}
+
+
+def expected_trees(entries: Mapping[str, Any], settings: Settings) -> float:
+    """Return the number of trees, where it is drawn its prior mean, but at least 1."""
+    if not (number := _number(entries, settings)):
+        return settings.num_trees
+    law = law_of_number(number["num_trees"], number["num_trees_mean"], settings.num_trees)
+    return max(float(law @ np.arange(len(law))), 1.0)
+
+
 def grid_step(reach: float, sigma: float, rows: float) -> float:
     """Step of the grid of residuals and leaf values, a power of two: scaling y by one changes no bit.
 
@@ -244,11 +277,11 @@ def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str
     given = prior or {}
     prior = prior_of_recipe(settings.recipe, family, prior)
     point = ("point",) if FAMILIES[family].point else ()
-    checked = check_entries(prior, (*DEFAULTS, *LAW_SETTINGS, *ABSOLUTE, *HYPER, *point))
+    checked = check_entries(prior, (*DEFAULTS, *LAW_SETTINGS, *ABSOLUTE, *HYPER, *NUMBER, *point))
     check_law(given)
-    needless = [name for name in HYPER if name in checked and not _is_used(name, checked)]
+    needless = [name for name in (*HYPER, *NUMBER) if name in checked and not _is_used(name, checked)]
     if needless:
-        first = "k_df" if needless[0] == "k_scale" else "sparse: true"
+        first = OF_ANOTHER.get(needless[0], "sparse: true")
         raise SettingsError(
             f"prior {needless[0]} has a meaning only with {first}",
             field=f"prior.{needless[0]}",
@@ -265,6 +298,8 @@ def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str
 
 
 def _is_used(name: str, entries: Mapping[str, Any]) -> bool:
+    if name in NUMBER:
+        return name == "num_trees" or entries.get("num_trees") in ("poisson", "geometric")
     return name == "k_df" or ("k_df" in entries if name == "k_scale" else bool(entries.get("sparse")))
 
 

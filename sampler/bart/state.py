@@ -107,6 +107,8 @@ def make_tree_prior(
         table=np.zeros((0, 0)),
         directions=np.zeros((0, 0), np.int64) if monotone is None else monotone,
         orders=orders,
+        log_odds=np.zeros(0),
+        number=np.zeros(0),
     )
 
 

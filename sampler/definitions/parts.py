@@ -163,6 +163,7 @@ PARTS: dict[str, Part] = {
         cost="sampler.costs.monotone:MonotoneCost",
         asked_by=("monotone",),
     ),
+    "number of trees": Part(chain="sampler.bart.number_of_trees:NumberOfTrees"),
     "recalibration": Part(
         header="sampler.posterior.recalibration.recalibration:Recalibration",
         law="sampler.posterior.parts.recalibration:Recalibrated",

@@ -139,6 +139,26 @@ PRIOR: dict[str, Setting] = {
         ends="()",
         form=FormField("Known theta of the shares", "Hyperpriors", "drawn"),
     ),
+    "num_trees": Setting(
+        "word",
+        "prior",
+        "The prior of the number of trees, which is then drawn, up to num_trees.",
+        choices=("poisson", "geometric", "uniform"),
+        form=FormField(
+            "Number of trees",
+            "Hyperpriors",
+            "fixed",
+            choices=tuple((name, f"drawn, {name}") for name in ("poisson", "geometric", "uniform")),
+        ),
+    ),
+    "num_trees_mean": Setting(
+        "number",
+        "prior",
+        "The mean of that prior, but for the bound num_trees. Only if poisson or geometric.",
+        limits=(0, 1e6),
+        ends="()",
+        form=FormField("Mean number of trees", "Hyperpriors", "half of the trees"),
+    ),
     "offset": Setting(
         "number",
         "prior",

@@ -148,6 +148,7 @@ GROUPS = {
     "monotone": Group(
         ("bart.kernels.steps.monotone",), ("base", "passes", "bart", "latent-outcomes"), NORMAL
     ),
+    "number-of-trees": Group(("bart.kernels.steps.number_of_trees",), ("base", "passes", "bart"), NORMAL),
     "ordered": Group(("bart.kernels.row_latents.ordered",), ("base",)),
     "counts": Group(("bart.kernels.row_latents.counts",), ("base", "log-linear")),
     "log-linear-rule": Group(

@@ -191,6 +191,11 @@ class DescribedPosterior:
         """Return draws of the noise's degrees of freedom, float64 [chain, draw]; None for normal noise."""
         return self.law.degrees(num_draws)
 
+    def tree_numbers(self, num_draws: int | None = None) -> Floats | None:
+        """Return draws of the number of trees, float64 [chain, draw]; None where it isn't drawn."""
+        numbers = self.law.draws.tree_numbers
+        return None if numbers is None else numbers[:, : self.law.draws.choose(num_draws)[1]]
+
     def noise_spread(self, num_draws: int | None = None) -> Floats | None:
         """Return draws of the prior standard deviation of log s(x), s the noise's, float64 [chain, draw].
 

@@ -13,6 +13,7 @@ from sampler.errors import PackedError
 from sampler.storage.block_format import FORESTS, SHARP_TREES, SINGLE_TREES
 
 LEAF = -1  # `feature` of a leaf
+NUM_TREES = "num_trees"  # name of the scalar with the number of trees, where it is drawn
 PRESENT_OR_MISSING = 254  # `cut` of the rule "present left, missing right"
 
 
@@ -83,8 +84,20 @@ class Draws:
 
     @property
     def leaf_counts(self) -> NDArray[np.int64]:
-        """Number of leaves per tree, int64 [draw, tree]; a binary tree of k nodes has (k + 1) / 2."""
-        return ((np.diff(self.tree_start) + 1) // 2).reshape(self.num_draws, self.num_trees)
+        """Number of leaves per tree, int64 [draw, tree]; a binary tree of k nodes has (k + 1) / 2.
+
+        Where the number of trees is drawn, absent ones, which are kept as leaves of value 0, have none.
+        """
+        leaves = ((np.diff(self.tree_start) + 1) // 2).reshape(self.num_draws, self.num_trees)
+        if NUM_TREES not in self.scalars:
+            return leaves
+        value = self.leaf[self.tree_start[:-1]].reshape(leaves.shape)
+        first_absent = np.argsort(2 * (leaves > 1) + (value != 0), axis=1, kind="stable")
+        absent = np.arange(self.num_trees) < self.num_trees - self.scalars[NUM_TREES][:, None]
+        np.put_along_axis(
+            leaves, first_absent, np.where(absent, 0, np.take_along_axis(leaves, first_absent, 1)), 1
+        )
+        return leaves
 
     def check(self, num_columns: int) -> None:
         """Check what compiled code relies on: there are trees, arrays as long, and columns that are split on.

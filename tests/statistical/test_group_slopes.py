@@ -142,7 +142,9 @@ def test_joint(options):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("options", [{}, {"weighted": True}, {"family": "probit"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"weighted": True}, {"family": "probit"}, {"number": "poisson"}], ids=str
+)
 def test_joint_long(options):
     """Geweke's test of slopes by group with many more draws."""
     all_above(joint(90_000, 40_000, options), ALARM)

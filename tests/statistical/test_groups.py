@@ -71,7 +71,7 @@ def state_of(chain):
     """Return the standard deviations and intercepts of a chain, in units of y."""
     likelihood = chain._likelihood
     effects = chain.training.constants.step * likelihood.parts["groups"].effects
-    return likelihood.outcome.scalars[-2:].copy(), np.split(effects, SIZES[:1])
+    return likelihood.outcome.scalars[1:3].copy(), np.split(effects, SIZES[:1])
 
 
 def joint(rounds, draws, options):
@@ -95,7 +95,7 @@ def joint(rounds, draws, options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{"weighted": True}], ids=str)
+@pytest.mark.parametrize("options", [{"weighted": True}, {"number": "poisson"}], ids=str)
 def test_joint(options):
     """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
     all_above(joint(16_000, 6_000, options), ALARM)
@@ -103,7 +103,12 @@ def test_joint(options):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "options", [{}, {"weighted": True}, {"family": "probit"}, {"weighted": True, "moves": "pg"}], ids=str
+    "options",
+    [
+        *({}, {"weighted": True}, {"family": "probit"}, {"weighted": True, "moves": "pg"}),
+        *({"number": "uniform"}, {"family": "probit", "number": "geometric"}),
+    ],
+    ids=str,
 )
 def test_joint_long(options):
     """Geweke's test of groups with many more draws."""

@@ -27,17 +27,24 @@ def functions_of(model, f, y, sigma2, num_leaves):
         "log sigma2 squared": np.log(sigma2) ** 2,
         "leaves x log sigma2": num_leaves.mean() * np.log(sigma2),
     }
-    return (noise if model.family == "gaussian" else {"leaves x y": num_leaves.mean() * y.mean()}) | {
-        "leaves": num_leaves.mean(),
-        "stumps": (num_leaves == 1).mean(),
-        "trees of 4 leaves or more": (num_leaves >= 4).mean(),
-        "f at a row": f[0],
-        "f at a row squared": (f[0] - model.offset) ** 2,
-        "spread of f": f.var(),
-        "product of f at two rows": (f[0] - model.offset) * (f[1] - model.offset),
-        "spread of y": np.log(y.var() + 0.01),
-        "log likelihood": model.log_likelihood(y, f, sigma2) / model.num_rows,
-    }
+    number = (
+        {"trees": (num_leaves > 0).mean(), "of all trees": (num_leaves > 0).all()} if model.number else {}
+    )
+    return (
+        number
+        | (noise if model.family == "gaussian" else {"leaves x y": num_leaves.mean() * y.mean()})
+        | {
+            "leaves": num_leaves.mean(),
+            "stumps": (num_leaves == 1).mean(),
+            "trees of 4 leaves or more": (num_leaves >= 4).mean(),
+            "f at a row": f[0],
+            "f at a row squared": (f[0] - model.offset) ** 2,
+            "spread of f": f.var(),
+            "product of f at two rows": (f[0] - model.offset) * (f[1] - model.offset),
+            "spread of y": np.log(y.var() + 0.01),
+            "log likelihood": model.log_likelihood(y, f, sigma2) / model.num_rows,
+        }
+    )
 
 
 def prior_state(model, rng):

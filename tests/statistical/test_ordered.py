@@ -8,6 +8,7 @@ import pytest
 from scipy.special import ndtr
 
 from sampler.bart.chain import Chain
+from sampler.bart.prior import law_of_number
 from tests.reference.enumerator import Toy
 from tests.reference.ordered import OrderedTrees
 from tests.reference.prior import draw_forest
@@ -105,8 +106,12 @@ def test_trees_have_their_posterior_law_long(toy, moves):
 def draw_state(model, rng):
     """Draw f at the rows, the leaves of all trees and two thresholds from the prior."""
     codes = model.codes[:, : model.num_rows]
-    forest = draw_forest(codes, TREES, model.alpha, model.beta, LEAF_SD, rng, step=STEP)
-    return forest.f, [tree.num_leaves for tree in forest.trees], np.sort(rng.normal(size=2))
+    number = TREES
+    if model.number:
+        number = rng.choice(TREES + 1, p=law_of_number(model.number, TREES / 2, TREES))
+    forest = draw_forest(codes, number, model.alpha, model.beta, LEAF_SD, rng, step=STEP)
+    leaves = [*(tree.num_leaves for tree in forest.trees), *[0] * (TREES - number)]
+    return forest.f, leaves, np.sort(rng.normal(size=2))
 
 
 def outcome(f, thresholds, rng):
@@ -135,6 +140,7 @@ def functions_of(f, leaves, thresholds, y):
 def start(model, y, seed, **settings):
     """Start a chain."""
     entries = {"leaf_sd": LEAF_SD, "alpha": model.alpha, "beta": model.beta, "step": STEP}
+    entries |= {"num_trees": model.number} if model.number else {}
     data = training(
         model.codes[:, : model.num_rows], y, prior=entries, family="ordinal",
         num_trees=TREES, seed=seed, **(settings or ENDLESS),
@@ -149,9 +155,9 @@ def state_of(chain):
     return f, chain.leaf_counts, chain._likelihood.scalars[1:3].copy()
 
 
-def joint(rounds, draws):
-    """Return the p-values of Geweke's test by function."""
-    model = Model("ordered", num_rows=24, num_trees=TREES, missing=0.1)
+def joint(rounds, draws, number=""):
+    """Return the p-values of Geweke's test by function; `number` is the prior of a drawn number of trees."""
+    model = Model("ordered", num_rows=24, num_trees=TREES, missing=0.1, number=number)
     rng = np.random.default_rng(7)
     prior = []
     for _ in range(draws):
@@ -174,9 +180,10 @@ def test_joint():
 
 
 @pytest.mark.long
-def test_joint_long():
+@pytest.mark.parametrize("number", ["", "uniform"])
+def test_joint_long(number):
     """Geweke's test of ordered classes with many more draws."""
-    all_above(joint(80_000, 20_000), ALARM)
+    all_above(joint(80_000, 20_000, number), ALARM)
 
 
 def calibrated(count, bins):

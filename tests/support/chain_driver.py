@@ -8,6 +8,7 @@ import numpy as np
 
 from sampler.bart.chain import Chain
 from sampler.bart.prior import calibrate
+from sampler.bart.state import can_split
 from sampler.chains import resume_chain, start_chain
 from sampler.kernels.arrays import ABSENT, LEFT, PARENT, RIGHT
 from sampler.moves import MOVE_SETS
@@ -179,7 +180,10 @@ def plant(chain, sampled, sigma2):
         chain._enlarge_trees()
     (forest,) = chain._forests
     for t, (tree, values) in enumerate(zip(sampled.trees, sampled.values, strict=True)):
-        _plant_tree(forest.node[t], forest.leaf[t], tree, np.rint(values / step).astype(int))
+        if tree.num_leaves:
+            _plant_tree(forest.node[t], forest.leaf[t], tree, np.rint(values / step).astype(int))
+        else:  # absent
+            forest.leaf[t, 0] = 0, ABSENT, 0, can_split(chain._data)
         forest.num_leaves[t] = tree.num_leaves
     chain._noise[0] = sigma2 / step**2
     chain._recompute()

@@ -95,6 +95,11 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "bart-uniform-cuts": ("number", False, _SHORT | {"prior": {"cuts": "uniform", "k": 2.0}}),
     "bart-k-df": ("number", False, _SHORT | {"prior": {"k_df": 1.25}}),
     "bart-sparse": ("number", False, _SHORT | {"prior": {"sparse": True, "k": 2.0}}),
+    "bart-number-of-trees": (
+        "number",
+        False,
+        _SHORT | {"prior": {"k": 2.0, "num_trees": "poisson", "num_trees_mean": 3.0}},
+    ),
     "bart-sparse-theta": (
         "number",
         False,

@@ -77,6 +77,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "an annealed start": {"start": "annealed"},
     "the noise's sd": {"prior": {"sigma": 1.0}},
     "the prior of the noise": {"prior": {"nu": 4.0}},
+    "a number of trees that is drawn": {"prior": {"num_trees": "poisson"}},
     **{f"calibration by {kind}": {"calibrate": kind, "holdout": None} for kind in ("holdout", "folds")},
     "rows held out": {"holdout": 0.3},
     "new rows": {"new_rows": {"groups": "site"}},

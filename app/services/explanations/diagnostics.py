@@ -87,7 +87,7 @@ class DiagnosticsQuery(OutcomeQuestion):
         Diagnosis,
         "DiagnosticsView",
         "outcome model_id classes verdict reasons reason_codes advice precision chains draws sigma "
-        "log_likelihood f traces moves trees topologies groups effects?",
+        "log_likelihood f traces moves trees topologies groups effects? num_trees?",
         reason_codes=ReasonCodes,
         classes=list[str] | None,
     )

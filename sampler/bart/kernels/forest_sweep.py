@@ -121,7 +121,7 @@ def recount(data: Data, forest: Forest, model: Model) -> None:
         for i in range(data.num_rows):
             total += np.int64(model.weights[i])
     for tree in range(len(forest.num_leaves)):
-        slots = slots_of(forest, tree, np.int64(forest.num_leaves[tree]))
+        slots = slots_of(forest, tree, max(np.int64(forest.num_leaves[tree]), 1))
         count = forest.count[tree]
         if weighted and slots.leaves <= MOST_LEAVES:  # one leaf after the other: these sums take vectors
             low, rest = slots.low, total

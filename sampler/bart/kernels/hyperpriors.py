@@ -60,7 +60,7 @@ def look_at_splits(
     columns = len(data.codes)
     share, valid = forest.prior.shares[0], shares.valid
     for tree in range(len(forest.num_leaves)):
-        if forest.num_leaves[tree] == 1:
+        if forest.num_leaves[tree] <= 1:
             continue
         if not lay_out(data, forest, swarm, tree):
             return float(forest.num_leaves[tree])

@@ -62,7 +62,7 @@ DONE, NEEDS_LEAVES, NEEDS_PLANE, NEEDS_ROOM, OUT_OF_GRID, NEEDS_NODES = 0, 1, 2,
 class Forest(NamedTuple):
     """One forest of a chain: its trees, the leaf slot of every row in each, and their prior."""
 
-    num_leaves: Ints  # [m]
+    num_leaves: Ints  # [m]; 0 of a tree that is absent, whose first leaf is a root's of value 0
     node: Ints3  # [m, capacity, 6]
     leaf: Ints3  # [m, capacity, 4]
     count: Longs2  # type: ignore[assignment]  # [m, capacity], rows (or weight units) in a leaf

@@ -27,6 +27,8 @@ class TreePrior(NamedTuple):
     table: Floats2  # its figures
     directions: Longs2  # [2, p], 1 where f rises with a column, -1 where it falls; whether rows lack it
     orders: Longs  # room of `monotone`; both are empty where no column is monotone
+    log_odds: Floats  # [m], of a tree's presence by how many others are present; empty where all are
+    number: Floats  # [1], trees that are present, a scalar of the outcome; empty where all are
 
 
 @kernel(inline=True, allocates=False)

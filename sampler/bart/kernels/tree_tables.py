@@ -43,6 +43,15 @@ def slots_of(forest: Forest, tree: Int, leaves: Int) -> Slots:
 
 
 @kernel(inline=True, allocates=False)
+def num_present(forest: Forest) -> Int:
+    """Count the trees that are present: all but those without leaves (`number_of_trees`)."""
+    present = 0
+    for tree in range(len(forest.num_leaves)):
+        present += forest.num_leaves[tree] > 0
+    return present
+
+
+@kernel(inline=True, allocates=False)
 def grow_leaf(
     node: Ints2,
     leaf: Ints2,

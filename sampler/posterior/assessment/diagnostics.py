@@ -76,7 +76,10 @@ def diagnose(
         _one(GroupFigures, sd, weights, column=column.name, groups=len(column.levels))
         for column, sd in zip(law.schema.groups, law.group_sds(), strict=True)
     ]
+    numbers, leaves = law.draws.tree_numbers, law.leaf_counts.reshape(-1)
     deep = np.concatenate([depths(d[: law.draws.num_draws]) for d in law.draws.chains()])
+    if numbers is not None and numbers.any():
+        deep, leaves = deep[leaves > 0], leaves[leaves > 0]
     return Diagnosis(
         verdict=summary.verdict,
         **reasons,
@@ -89,10 +92,11 @@ def diagnose(
         f=RowFigures(rows=len(f), **_figures(f, weights)),
         traces=Traces(draws=places.tolist(), **shown),
         moves=[ChainMoves(chain, _moves(counted)) for chain, counted in enumerate(counted_moves)],
-        trees=TreeSizes(_spread(law.leaf_counts.reshape(-1), weights), _spread(deep, weights)),
+        trees=TreeSizes(_spread(leaves, weights), _spread(deep, weights)),
         topologies=summary.topologies,
         groups=groups or None,
         effects=summary.effects,
+        num_trees=None if numbers is None else _one(OneFigures, numbers, weights),
     )
 
 

@@ -23,7 +23,7 @@ def draws_of(posterior: Posterior, X: Any = None, y: Any = None, weights: Any = 
     -------
     dict
         ``posterior``: `f` [chain, draw, row] (of more than two classes [chain, draw, row, class]), and where
-        the model has them `sigma`, `degrees` and `dispersion` [chain, draw]. With rows also
+        the model has them `sigma`, `degrees`, `dispersion` and `num_trees` [chain, draw]. With rows also
         ``posterior_predictive`` and ``log_likelihood`` [chain, draw, row] and ``observed_data`` [row], by the
         outcome's name. Draws with weights are repeated in proportion to these.
 
@@ -41,6 +41,7 @@ def draws_of(posterior: Posterior, X: Any = None, y: Any = None, weights: Any = 
         "sigma": posterior.sigma,
         "degrees": posterior.degrees(),
         "dispersion": posterior.dispersion,
+        "num_trees": posterior.tree_numbers(),
     }
     of_draws = {name: values for name, values in scalars.items() if values is not None}
     of_draws["f"] = posterior.sample(posterior.reference if rows is None else rows.coded)

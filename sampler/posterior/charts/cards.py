@@ -53,7 +53,7 @@ COLOURS = {"converged": ACCENT, "approximate": "#b8600b", "not_converged": "#a53
 def posterior_card(posterior: Posterior) -> str:
     """Describe a posterior in HTML: its data, its draws and whether its chains agree."""
     schema, settings, summary = posterior.schema, posterior.settings, posterior.summary()
-    trees = posterior.leaf_counts.shape[2]
+    trees = trees_in_words(posterior, posterior.leaf_counts.shape[2])
     kinds = [f"{column.name} ({column.kind})" for column in schema.columns]
     more = f" and {len(kinds) - SHOWN_FEATURES} more" if len(kinds) > SHOWN_FEATURES else ""
     rows = [
@@ -72,6 +72,15 @@ def posterior_card(posterior: Posterior) -> str:
     rows += [("warning", escape(warning)) for warning in posterior.warnings]
     body = "".join(f'<tr><th style="text-align:left">{name}</th>{_left(cell)}</tr>' for name, cell in rows)
     return f"<div><b>Posterior of {escape(schema.target.name)}</b><table>{body}</table></div>"
+
+
+def trees_in_words(posterior: Posterior, most: int) -> str:
+    """Say how many trees a draw has: `most`, or how many where their number is drawn."""
+    if (drawn := posterior.summary().num_trees) is None:
+        return str(most)
+    return "{mean:.0f} ({lower:.0f} to {upper:.0f} in 90% of draws, {most} at most)".format(
+        **drawn, most=most
+    )
 
 
 def noise_in_words(posterior: Posterior) -> str | None:

@@ -26,7 +26,7 @@ from sampler.definitions.prior import PRIOR
 from sampler.definitions.tree_laws import DEPTH, TREE_LAWS
 from sampler.families import FAMILIES
 from sampler.posterior.assessment.class_scores import THRESHOLDS
-from sampler.posterior.charts.cards import noise_in_words, score_rows
+from sampler.posterior.charts.cards import noise_in_words, score_rows, trees_in_words
 from sampler.posterior.charts.effects import dependence
 from sampler.posterior.charts.one_row import curves_of_arms
 from sampler.posterior.charts.style import ChartStyle, svg_element
@@ -121,7 +121,7 @@ def _treatment(posterior: Posterior) -> list[Section]:
 
 
 def _model(posterior: Posterior, facts: Mapping[str, str]) -> Section:
-    settings, target = posterior.settings, posterior.schema.target
+    settings, target, leaves = posterior.settings, posterior.schema.target, posterior.leaf_counts
     in_words = f"a number in {posterior.unit}" if posterior.unit else "a number"
     outcome = f"{target.name}, {in_words}" if posterior.classes is None else target.name
     if posterior.classes is not None:
@@ -132,7 +132,8 @@ def _model(posterior: Posterior, facts: Mapping[str, str]) -> Section:
         ("Method", f"{settings.get('method', 'bart')}, family {posterior.family}"),
         (
             "Trees",
-            f"{posterior.num_trees} in each draw, {number_to_text(posterior.leaf_counts.mean())} leaves each",
+            f"{trees_in_words(posterior, posterior.num_trees)} in each draw, "
+            f"{number_to_text(leaves.sum() / max(np.sum(leaves > 0), 1))} leaves each",
         ),
         ("Draws", f"{posterior.num_chains} chains of {posterior.num_draws}"),
     ]

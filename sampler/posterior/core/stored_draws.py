@@ -22,7 +22,7 @@ from sampler.posterior.weighting.mixture_noise import Mixture, are_components
 from sampler.posterior.weighting.noise_law import Shape
 from sampler.posterior.weighting.student_noise import Student, are_degrees, sd_of
 from sampler.storage.draw_codec import unpack
-from sampler.storage.draws import Draws, concatenate
+from sampler.storage.draws import NUM_TREES, Draws, concatenate
 from sampler.storage.model_header import OUTCOME, Header
 from sampler.subgroups.declaration import Subgroup
 from sampler.subgroups.membership import bits_of, columns_of
@@ -53,6 +53,8 @@ class StoredDraws:
         Degrees of freedom of the noise, float64 [chain, draw]; None for noise that is not t.
     shape
         Shape of the noise; None for normal noise.
+    tree_numbers
+        Number of trees, float64 [chain, draw]; None where it isn't drawn.
     noise_spread
         Prior standard deviation of log s(x), s the noise's, float64 [chain, draw]; None where the noise
         doesn't differ by row, and for fits of versions that did not draw it.
@@ -90,6 +92,11 @@ class StoredDraws:
         self.noise_spread: Floats | None = None
         if all(SPREAD in draws.scalars for draws in chains):
             self.noise_spread = np.array([draws.scalars[SPREAD][: self.num_draws] for draws in chains])
+        self.tree_numbers: Floats | None = None
+        if all(NUM_TREES in draws.scalars for draws in chains):
+            self.tree_numbers = np.array([draws.scalars[NUM_TREES][: self.num_draws] for draws in chains])
+            if not np.all(np.isin(self.tree_numbers, np.arange(chains[0].num_trees + 1))):
+                raise PackedError("the draws' numbers of trees are out of range")
 
     @property
     def _kind(self) -> Noise:

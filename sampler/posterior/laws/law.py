@@ -66,7 +66,8 @@ class Law:
     weights
         Weights of the draws, and the errors and verdicts that depend on them.
     leaf_counts
-        Number of leaves of each tree, int64 [chain, draw, tree].
+        Number of leaves of each tree, int64 [chain, draw, tree]; 0 of absent ones, where their number is
+        drawn.
     num_trees
         Number of trees in a draw, of each forest where there are several.
     own_work, noise_work
@@ -261,9 +262,17 @@ class Law:
             reasons=reasons,
             precision=precision,
             topologies=shapes,
+            num_trees=self._numbers_of_trees(),
             recalibrated_by=None if by is None else by.rows,
             calibration=None if table is None else table.summary(),
         )
+
+    def _numbers_of_trees(self) -> dict[str, float] | None:
+        """Return mean and 90% interval of a number of trees that is drawn, else None."""
+        if (numbers := self.draws.tree_numbers) is None:
+            return None
+        lower, upper = np.quantile(numbers, (0.05, 0.95), method="inverted_cdf")
+        return {"mean": float(numbers.mean()), "lower": float(lower), "upper": float(upper)}
 
     def _typical_noise(self) -> Floats | None:
         """Compute the posterior mean of the outcome's noise sd at the reference rows, float64 [row].

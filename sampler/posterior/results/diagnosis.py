@@ -122,6 +122,7 @@ class Diagnosis(Document):
     ]
     groups: Annotated[list[GroupFigures] | None, "By column of groups; null without any."]
     effects: Annotated[EffectsUse | None, "Of a treatment, by draws of its effects; null without one."] = None
+    num_trees: Annotated[OneFigures | None, "Of the number of trees; null where it isn't drawn."] = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -109,6 +109,7 @@ class Summary:
     weights: dict[str, Any] | None = None  # for weighted draws: effective number, log evidence by run
     topologies: list[Any] | None = None  # for a single tree: its shapes, the most probable first
     precision: Precision | None = None  # by how much estimates may be off; None of weighted or too few draws
+    num_trees: dict[str, float] | None = None  # mean and 90% interval of their number, where it is drawn
     effects: EffectsUse | None = None  # of a treatment, by draws of their own
     without_effects: Verdict | None = None  # the verdict on all else, where there are effects
     recalibrated_by: int | None = None  # held-out rows that made intervals hold
@@ -117,11 +118,12 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values, reasons as sentences and as codes; undefined figures are None.
 
-        Those about effects are there of models with a treatment. What held-out rows were used for stands in
-        their scores, and in the calibration.
+        Those about effects are there of models with a treatment, num_trees where their number is drawn. What
+        held-out rows were used for stands in their scores, and in the calibration.
         """
         absent = {"recalibrated_by", "calibration"}
         absent |= set() if self.effects else {"effects", "without_effects"}
+        absent |= set() if self.num_trees else {"num_trees"}
         shown = {name: value for name, value in vars(self).items() if name not in absent}
         return shown | reasons_to_json(self.reasons)
 
@@ -147,6 +149,10 @@ class Summary:
             "",
             f"leaves per tree: {self.leaves['mean']:.2f} on average, {self.leaves['max']} at most",
         ]
+        if self.num_trees:
+            lines.append(
+                "trees: {mean:.1f} on average, 90% interval {lower:g} to {upper:g}".format(**self.num_trees)
+            )
         if self.weights:
             spread = self.weights["log_evidence_sd"]
             over = "" if spread is None else f" (sd {spread:.2f} over runs)"
@@ -363,12 +369,15 @@ def _moves(statistics: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float
 
 
 def _leaves(counts: NDArray[np.int64], weights: Floats | None = None) -> dict[str, Any]:
+    if weights is None and np.any(counts):
+        counts = counts[counts > 0]  # trees that are present
+    counts = counts.reshape(-1)
     weights = np.ones(counts.size) if weights is None else weights
-    sums = np.bincount(np.minimum(counts.reshape(-1), 5), weights, minlength=6)[1:]
+    sums = np.bincount(np.minimum(counts, 5), weights, minlength=6)[1:]
     shares = sums / weights.sum()
     names = ("1", "2", "3", "4", "5+")
     return {
-        "mean": float(np.average(counts.reshape(-1), weights=weights)),
+        "mean": float(np.average(counts, weights=weights)),
         "max": int(counts.max()),
         "share": dict(zip(names, shares.tolist(), strict=True)),
     }

@@ -7,10 +7,11 @@ from scipy import stats
 from scipy.special import log_ndtr
 
 from sampler.bart.log_linear import GRID, SPAN
+from sampler.bart.prior import law_of_number
 from sampler.data.linear_terms import LinearTerms
 from sampler.training import LinearTraining
 from tests.reference.enumerator import MISSING
-from tests.reference.prior import draw_forest, draw_sigma2, draw_tree
+from tests.reference.prior import Sampled, SampledForest, draw_forest, draw_sigma2, draw_tree
 from tests.support.chain_driver import STEP, training
 
 
@@ -32,6 +33,7 @@ class Model:
     offset: float = 0.25
     moves: str | dict[str, float] = "default"
     family: str = "gaussian"
+    number: str = ""  # the prior of the number of trees, up to num_trees, where it is drawn
     codes: np.ndarray = field(init=False)
     weights: np.ndarray | None = field(init=False)
 
@@ -50,10 +52,14 @@ class Model:
         return 0.8 / np.sqrt(self.num_trees)
 
     def draw(self, rng):
-        """Draw (forest at all rows, sigma^2) from the prior."""
+        """Draw (forest at all rows, sigma^2) from the prior; absent trees have no leaves."""
+        number, absent = self.num_trees, []
+        if self.number:
+            number = rng.choice(number + 1, p=law_of_number(self.number, number / 2, number))
+            absent = [Sampled((), np.zeros(self.codes.shape[1], int), [], [])] * (self.num_trees - number)
         forest = draw_forest(
             self.codes,
-            self.num_trees,
+            number,
             self.alpha,
             self.beta,
             self.leaf_sd,
@@ -62,6 +68,10 @@ class Model:
             self.num_rows,
             STEP,
         )
+        if absent:
+            trees, values = [*forest.trees, *absent], [*forest.values, *[np.zeros(0)] * len(absent)]
+            places = rng.permutation(self.num_trees)
+            forest = SampledForest(forest.f, [trees[k] for k in places], [values[k] for k in places])
         return forest, 1.0 if self.family == "probit" else draw_sigma2(self.nu, self.lambda_, rng)
 
     def draw_tree_sum(self, num_trees, leaf_values, rng):
@@ -103,6 +113,8 @@ class Model:
         }  # fmt: skip
         if self.family == "gaussian":
             prior |= {"nu": self.nu, "lambda": self.lambda_, "sigma_start": self.lambda_**0.5}
+        if self.number:
+            prior["num_trees"] = self.number
         return training(
             self.codes[:, : self.num_rows], y, weights=self.weights, prior=prior,
             num_trees=self.num_trees, moves=self.moves, family=self.family, **settings,
@@ -125,5 +137,6 @@ COVERING: list[dict] = [
     {"name": "many trees", "num_rows": 64, "num_trees": 20, "beta": 2.0, "nu": 3.0},
     {"name": "weights", "num_rows": 40, "num_trees": 3, "weighted": True, "missing": 0.1},
     {"name": "probit", "num_rows": 50, "num_trees": 4, "family": "probit", "missing": 0.1},
+    {"name": "number drawn", "num_rows": 30, "num_trees": 4, "weighted": True, "number": "poisson"},
     {"name": "missing values", "num_rows": 30, "num_trees": 3, "missing": 0.3, "levels": (5, 2, 40)},
 ]

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from sampler.bart.kernels.state import VALUE, Forest
+from sampler.bart.kernels.tree_tables import num_present
 from sampler.kernels.arrays import Float, Floats, Floats2, Int, Ints, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import normal, uniform
@@ -148,10 +149,12 @@ def shift_level(
         State of the random numbers.
 
     """
-    trees = len(forest.num_leaves)
+    trees = num_present(forest)
+    if trees == 0:
+        return
     of_all = step * float(trees)  # by how much f moves where each leaf does by a step
     count = pull = 0.0
-    for tree in range(trees):
+    for tree in range(len(forest.num_leaves)):
         count += float(forest.num_leaves[tree])
         for slot in range(forest.num_leaves[tree]):
             pull += float(forest.leaf[tree, slot, VALUE])
@@ -160,7 +163,7 @@ def shift_level(
         pull += of_all * thresholds[k]
     precision = float(len(thresholds) - 2) * of_all * of_all + count / variance
     drawn = np.int32(np.rint(-pull / precision + normal(random) / math.sqrt(precision)))
-    for tree in range(trees):
+    for tree in range(len(forest.num_leaves)):
         for slot in range(forest.num_leaves[tree]):
             forest.leaf[tree, slot, VALUE] += drawn
     for k in range(1, len(thresholds) - 1):

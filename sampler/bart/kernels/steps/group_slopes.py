@@ -12,6 +12,7 @@ from sampler.bart.kernels.leaf_models.residual_bound import BOUND, measure_bound
 from sampler.bart.kernels.state import BROKEN, GRID_LIMIT, VALUE, Forest, Outcome, Work
 from sampler.bart.kernels.steps.intercepts import LARGEST, SMALLEST, STEPS
 from sampler.bart.kernels.steps.linear_part import FIRST_SLOPE, TAU
+from sampler.bart.kernels.tree_tables import num_present
 from sampler.kernels.arrays import Float, Floats, Floats2, Floats3, Int, Ints, Ints2, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import normal, uniform
@@ -261,9 +262,11 @@ def exchange_level(part: GroupTerms, forest: Forest, variance: Floats, random: W
 
     Each tree gives the same whole number of steps.
     """
-    trees, groups = len(forest.num_leaves), part.effect.shape[1]
+    trees, groups = num_present(forest), part.effect.shape[1]
+    if trees == 0:
+        return
     values, leaves = 0.0, 0.0
-    for tree in range(trees):
+    for tree in range(len(forest.num_leaves)):
         for slot in range(forest.num_leaves[tree]):
             values += float(forest.leaf[tree, slot, VALUE])
             leaves += 1.0
@@ -275,7 +278,7 @@ def exchange_level(part: GroupTerms, forest: Forest, variance: Floats, random: W
     step = np.rint(mean + normal(random) / math.sqrt(precision))
     step = min(max(step, -float(GRID_LIMIT) / trees), float(GRID_LIMIT) / trees)
     shift = np.int32(step)
-    for tree in range(trees):
+    for tree in range(len(forest.num_leaves)):
         for slot in range(forest.num_leaves[tree]):
             forest.leaf[tree, slot, VALUE] -= shift
     for g in range(groups):

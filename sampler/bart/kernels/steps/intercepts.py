@@ -10,6 +10,7 @@ import numpy as np
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, TAU2, UNIT, Normal
 from sampler.bart.kernels.leaf_models.residual_bound import BOUND, measure_bound
 from sampler.bart.kernels.state import BROKEN, GRID_LIMIT, VALUE, Forest, Outcome, Work
+from sampler.bart.kernels.tree_tables import num_present
 from sampler.kernels.arrays import Float, Floats, Int, Ints, Longs, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import normal, uniform
@@ -108,9 +109,11 @@ def exchange_level(part: Intercepts, forest: Forest, variance: Floats, random: W
     Each tree gives the same whole number of steps. Without it the trees' level, which every row tells, would
     move only as far as the intercepts' mean does in one sweep.
     """
-    trees, groups = len(forest.num_leaves), len(part.effect)
+    trees, groups = num_present(forest), len(part.effect)
+    if trees == 0:
+        return
     values, leaves, effects = 0.0, 0.0, 0.0
-    for tree in range(trees):
+    for tree in range(len(forest.num_leaves)):
         for slot in range(forest.num_leaves[tree]):
             values += float(forest.leaf[tree, slot, VALUE])
             leaves += 1.0
@@ -122,7 +125,7 @@ def exchange_level(part: Intercepts, forest: Forest, variance: Floats, random: W
     step = np.rint(mean + normal(random) / math.sqrt(precision))
     step = min(max(step, -float(GRID_LIMIT) / trees), float(GRID_LIMIT) / trees)
     shift = np.int32(step)
-    for tree in range(trees):
+    for tree in range(len(forest.num_leaves)):
         for slot in range(forest.num_leaves[tree]):
             forest.leaf[tree, slot, VALUE] -= shift
     for g in range(groups):

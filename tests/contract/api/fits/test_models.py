@@ -252,6 +252,8 @@ OUT_OF_RANGE = {
         {"sparse": 1},
         {"k_scale": 1},
         {"sparse_theta": 2},
+        {"num_trees": "normal"},
+        {"num_trees_mean": 3},
         {"k": 0},
         {"k": "x"},
         {"kappa": 1},
