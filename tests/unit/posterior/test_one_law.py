@@ -35,7 +35,8 @@ OF_F = {
     *("encode", "exposure", "extend", "family", "grid", "group_sds", "group_slope_sds", "groups", "header"),
     *("keep_support", "leaf_counts", "noise_differs", "noise_spread", "num_chains", "num_draws", "num_trees"),
     *("reference", "schema", "settings", "sigma", "slopes_of_groups", "to_bytes", "topologies"),
-    *("training_rows", "transform", "typical_sigma", "unit", "usual_interval", "warnings", "weights"),
+    *("training_rows", "transform", "tree_numbers", "typical_sigma", "unit", "usual_interval", "warnings"),
+    "weights",
     *("pmf", "survival"),  # of counts and of times, which are not recalibrated
 }
 
