@@ -34,8 +34,8 @@ class Constants:
     sparse_b); else all columns are equally likely.
 
     `trees` has the entries of another prior of trees (`sampler.definitions.tree_laws`), empty for that by
-    depth. Where `num_trees` is "poisson", "geometric" or "uniform", so is the number of trees, up to as many as
-    there are places, with mean num_trees_mean but for that bound. JSON has none of these where it is empty.
+    depth. Where `num_trees` is "poisson", "geometric" or "uniform", so is the number of trees, up to as many
+    as there are places, with mean num_trees_mean but for that bound. JSON has none of these if empty.
     """
 
     offset: float
