@@ -2,7 +2,6 @@
 
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
 from sampler.studies.fold_scores import FoldScores, of_fold, score_fold
-from sampler.studies.inclusion_by_trees import MOST_NUMBERS as MOST_NUMBERS_OF_TREES
 from sampler.studies.inclusion_by_trees import NUM_TREES as NUMBERS_OF_TREES
 from sampler.studies.inclusion_by_trees import FitShares, InclusionByTrees, fit_shares
 from sampler.studies.inclusion_by_trees import check_numbers as check_numbers_of_trees

@@ -22,11 +22,10 @@ from sampler.definitions.new_rows import NewRows
 from sampler.definitions.several import are_several
 from sampler.errors import SettingsError
 from sampler.methods import METHODS
-from sampler.posterior.charts.fit_progress import Report
-from sampler.posterior.core.intervals import Request
+from sampler.posterior.core.intervals import Interval, Request
 from sampler.posterior.explanations.inclusion import inclusion
 from sampler.posterior.results.answer import Answer, plot
-from sampler.posterior.results.columns import percent
+from sampler.posterior.results.columns import ends_of, percent
 from sampler.preparation import prepare_rows
 from sampler.preparation.several import check_several, families_of
 from sampler.prepared_fit import PreparedFit
@@ -67,23 +66,18 @@ class InclusionByTrees(Answer):
     ]
     level: Annotated[float, "The level of the intervals, which are over draws."]
     seconds: Annotated[list[float], "Duration of each fit."]
-    scores: Annotated[
-        Tuning | None,
-        "The numbers of trees compared by rows left out, as kind tuning does; null unless asked for.",
-    ] = None
+    scores: Annotated[Tuning | None, "Comparison by rows left out; null unless asked for."] = None
 
     @classmethod
     def of(
         cls, num_trees: Sequence[int], fits: Sequence[FitShares], level: float, scores: Any = None
     ) -> InclusionByTrees:
         """Put the shares of fits together."""
-        mean, lower, upper = (
-            np.array([getattr(each, name) for each in fits]) for name in ("mean", "lower", "upper")
-        )
-        of_chains = [each.between_chains for each in fits if each.between_chains is not None]
-        spread = np.array(of_chains) if of_chains else None
+        names = ("mean", "lower", "upper", "between_chains")
+        mean, lower, upper, spread = (np.array([getattr(each, name) for each in fits]) for name in names)
+        between = None if fits[0].between_chains is None else spread
         seconds = [each.seconds for each in fits]
-        return cls(fits[0].names, [*num_trees], mean, lower, upper, spread, level, seconds, scores)
+        return cls(fits[0].names, [*num_trees], mean, lower, upper, between, level, seconds, scores)
 
     @property
     def order(self) -> list[int]:
@@ -105,13 +99,11 @@ class InclusionByTrees(Answer):
 
     def columns(self) -> dict[str, Any]:
         """Arrange it by name, a row for each feature and number of trees."""
-        order, ends = self.order, percent(self.level)
+        named = {"mean": self.mean, **ends_of([Interval(self.level, self.lower, self.upper)])}
         return {
-            "feature": [self.names[j] for _ in self.num_trees for j in order],
-            "num_trees": [number for number in self.num_trees for _ in order],
-            "mean": self.mean[:, order].ravel(),
-            f"lower_{ends}": self.lower[:, order].ravel(),
-            f"upper_{ends}": self.upper[:, order].ravel(),
+            "feature": self.names * len(self.num_trees),
+            "num_trees": np.repeat(self.num_trees, len(self.names)),
+            **{name: figures.ravel() for name, figures in named.items()},
         }
 
     def plot(self, ax: Any = None) -> Any:
@@ -156,18 +148,8 @@ def inclusion_by_trees(
         Probability of the intervals of shares, over draws.
     folds
         Number of folds by which the numbers of trees are compared too, as `tune` does; None leaves it out.
-    new_rows
-        How new rows will differ, as for `fit`, by which folds are made.
-    seed
-        Seed of all fits, and of the folds.
-    num_threads
-        Number of chains run at once; None takes one per core. The result is the same.
-    executor
-        A `concurrent.futures.Executor` in which the fits run instead of threads; the result is the same.
-    progress
-        Called with the number of fits that are done, and of all.
-    settings
-        Further columns of rows and settings, as `fit` takes them.
+    new_rows, seed, num_threads, executor, progress, settings
+        As `tune` takes them; settings are those of all fits.
 
     Returns
     -------
@@ -186,18 +168,12 @@ def inclusion_by_trees(
     settings["weights"] = weights
     if are_several(y):
         check_several(settings)
-    scores, scored = None, 0
+    running: dict[str, Any] = {"num_threads": num_threads, "executor": executor}
+    tell, scores, scored = progress or (lambda *_: None), None, len(numbers) * (folds or 0)
     if folds is not None:
-
-        def told(done: int, count: int) -> None:
-            nonlocal scored
-            scored = count
-            if progress is not None:
-                progress(done, count + len(numbers))
-
         scores = tune(
             X, y, candidates=[{"num_trees": number} for number in numbers], folds=folds, new_rows=new_rows,
-            seed=seed, num_threads=num_threads, executor=executor, progress=told, **settings,
+            seed=seed, progress=lambda done, _: tell(done, scored + len(numbers)), **running, **settings,
         )  # fmt: skip
     of_data = settings | {"linear": settings.get("linear") is True, "seed": seed}
     rows = Rows.of_arguments(X, y, of_data, of_data.pop("target_name", None))
@@ -207,9 +183,8 @@ def inclusion_by_trees(
     fits = []
     for done, number in enumerate(numbers, scored + 1):
         problem = prepare_rows(rows, **of_data | {"num_trees": number})
-        fits.append(fit_shares(problem, [*rows.outcomes], level, num_threads=num_threads, executor=executor))
-        if progress is not None:
-            progress(done, scored + len(numbers))
+        fits.append(fit_shares(problem, [*rows.outcomes], level, **running))
+        tell(done, scored + len(numbers))
     found = {
         name: InclusionByTrees.of(numbers, [each[name] for each in fits], level, scores)
         for name in rows.outcomes
@@ -234,25 +209,19 @@ def check_numbers(num_trees: Any, settings: Mapping[str, Any]) -> list[int]:
 
 
 def fit_shares(
-    problem: PreparedFit,
-    outcomes: Sequence[str],
-    level: float,
-    *,
-    num_threads: int | None = None,
-    executor: Executor | None = None,
-    report: Report | None = None,
+    problem: PreparedFit, outcomes: Sequence[str], level: float, **running: Any
 ) -> dict[str, FitShares]:
-    """Run a fit and return the shares of its rules by outcome; the arguments are those of `run`."""
+    """Run a fit, with further arguments of `run`, and return the shares of its rules by outcome."""
     start = time.perf_counter()
-    posterior: Any = run(problem, num_threads=num_threads, executor=executor, report=report)
+    posterior: Any = run(problem, **running)
     seconds, found = time.perf_counter() - start, {}
     for name in outcomes:
         part = posterior[name] if len(outcomes) > 1 else posterior
         own, rules = part.inclusion(level), np.split(part.law.rules("mean"), part.num_chains)
         chains = np.array([inclusion(own.names, each, level).mean for each in rules])
         spread = chains.std(axis=0, ddof=1).tolist() if len(chains) > 1 else None
-        mean, lower, upper = (each.tolist() for each in (own.mean, own.lower, own.upper))
-        found[name] = FitShares(own.names, mean, lower, upper, spread, seconds)
+        ends = own.lower.tolist(), own.upper.tolist()
+        found[name] = FitShares(own.names, own.mean.tolist(), *ends, spread, seconds)
     return found
 
 

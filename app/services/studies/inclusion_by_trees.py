@@ -15,7 +15,6 @@ from app.services.views import schema_of
 from app.store.tables import Json
 from sampler import SettingsError
 from sampler.host.fits import chain_seconds, prepare_seconds
-from sampler.host.studies import MOST_NUMBERS_OF_TREES as MOST_NUMBERS
 from sampler.host.studies import NUMBERS_OF_TREES, FitShares, InclusionByTrees
 from sampler.host.studies import check_numbers_of_trees as check_numbers
 
@@ -29,9 +28,7 @@ class InclusionByTreesBody(StrictBody):
         description="inclusion_by_trees: fit the model again with other numbers of trees, and compare the "
         "features' shares of the split rules (Chipman, George and McCulloch 2010, figure 5)."
     )
-    num_trees: list[int] = Field(
-        default=[*NUMBERS_OF_TREES], max_length=MOST_NUMBERS, description="Numbers of trees, up to 20."
-    )
+    num_trees: list[int] = Field(default=[*NUMBERS_OF_TREES], description="Numbers of trees, up to 20.")
     folds: int | None = Field(
         default=None,
         description="Compare the numbers of trees by rows left out, too, with that many folds, from 2 to 20.",
