@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from typing import Literal
 
 from sampler.definitions.data import COLUMN_ROLES
-from sampler.definitions.tree_laws import LAW_SETTINGS
+from sampler.definitions.tree_laws import LAW_SETTINGS, OF_DEPTH
 from sampler.moves import PARTICLE_GIBBS, RULE_DRAW
 
 Target = Literal["numbers", "two", "classes", "ordered", "counts"]
@@ -21,7 +21,7 @@ HYPERPRIORS = (
     *("sparse", "k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta"),
     *("num_trees", "num_trees_mean"),
 )
-OF_TREES = ("alpha", "beta", *LAW_SETTINGS)
+OF_TREES = (*OF_DEPTH, *LAW_SETTINGS)
 ZERO_TREES = 50  # trees in the forest of structural zeros
 CLASS_SLOPE_SD = 3.61  # prior scale of the log f of a class's linear part, that of the trees where k is 2
 # Slopes of classes are drawn so rarely that they take a quarter of the trees' time, at most. An update of a

@@ -15,17 +15,10 @@ from sampler.kernels.jit import address
 
 
 def drawn_by(trees: Mapping[str, Any]) -> tuple[int, Floats]:
-    """Return the address of the kernel that draws from a prior of trees, and its table.
-
-    Parameters
-    ----------
-    trees
-        Entries of the prior of trees, complete (`sampler.definitions.tree_laws.entries_of_law`).
-
-    """
+    """Return the address of the kernel that draws from a prior of trees, of such entries, and its table."""
     law = find_law(trees)
     table = resolve_name(law.table)(trees) if law.table else np.zeros((0, 0))
-    return address(resolve_name(law.kernel)), np.ascontiguousarray(table, np.float64)
+    return address(resolve_name(law.kernel)), table
 
 
 def uniform_shapes(trees: Mapping[str, Any]) -> Floats:
@@ -48,7 +41,7 @@ def pinballs(trees: Mapping[str, Any]) -> Floats:
 
 def tries(trees: Mapping[str, Any]) -> Floats:
     """Return the number of rules that are tried."""
-    return np.full((1, 1), float(trees["tries"]))
+    return np.full((1, 1), float(trees.get("tries", 1)))
 
 
 def _numbers_of_leaves(trees: Mapping[str, Any]) -> Floats:
@@ -58,21 +51,11 @@ def _numbers_of_leaves(trees: Mapping[str, Any]) -> Floats:
 
 
 def _table(log_weight: Floats, log_part: Floats) -> Floats:
-    """Tabulate a law of the number of leaves, and of their shares.
+    """Tabulate a law of the number of leaves, and of their shares, float64 [3, leaves + 1].
 
-    Parameters
-    ----------
-    log_weight
-        Log probability of 1, 2, .. leaves, up to a constant.
-    log_part
-        Of k leaves l go left with probability in proportion to exp(log_part[l - 1] + log_part[k - l - 1]).
-
-    Returns
-    -------
-    np.ndarray
-        float64 [3, leaves + 1]: distribution function of the number of leaves, log_part, and the log
-        normaliser of shares; column k is of k leaves.
-
+    1, 2, .. leaves have probabilities in proportion to exp(log_weight), and of k leaves l go left in
+    proportion to exp(log_part of l + log_part of k - l). Column k, of k leaves, has the distribution function
+    of their number, log_part, and the log normaliser of shares.
     """
     from scipy.special import logsumexp  # noqa: PLC0415  # slow to import
 

@@ -14,6 +14,8 @@ from typing import Any
 from sampler.definitions.setting import FormField, Setting
 from sampler.errors import SettingsError, suggestion
 
+OF_DEPTH = ("alpha", "beta")
+
 
 @dataclass(frozen=True)
 class PriorOfTrees:
@@ -45,23 +47,33 @@ class PriorOfTrees:
     by_depth: bool = False
     density: bool = False
 
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Names of all entries of `prior` that have a meaning with it."""
+        return (*self.settings, *(OF_DEPTH if self.by_depth else ()))
 
-def _number(about: str, limits: tuple[float, float], default: float, form: FormField, **more: Any) -> Setting:
-    return Setting("number", "prior", about, default=default, limits=limits, form=form, **more)
 
-
-NUM_LEAVES = _number(
+NUM_LEAVES = Setting(
+    "number",
+    "prior",
     "Expected number of leaves of a tree. Only with trees: leaves or pinball.",
-    (1, 100),
-    2.5,
-    FormField("Leaves of a tree", "Prior", "2.5, with trees by leaves"),
+    default=2.5,
+    limits=(1, 100),
     ends="()",
+    form=FormField("Leaves of a tree", "Prior", "2.5, with trees by leaves"),
 )
 DEPTH = "depth"
 _KERNELS, _TABLES = "sampler.bart.kernels.particles.laws", "sampler.bart.tree_laws"
 TREE_LAWS: dict[str, PriorOfTrees] = {
     # Chipman, George and McCulloch 1998
-    DEPTH: PriorOfTrees("deeper nodes split less often", f"{_KERNELS}:BY_DEPTH", by_depth=True, density=True),
+    DEPTH: PriorOfTrees(
+        "deeper nodes split less often",
+        f"{_KERNELS}:BY_DEPTH",
+        {},
+        f"{_TABLES}:tries",
+        by_depth=True,
+        density=True,
+    ),
     # Denison, Mallick and Smith 1998
     "leaves": PriorOfTrees(
         "a number of leaves, and all shapes alike",
@@ -75,19 +87,21 @@ TREE_LAWS: dict[str, PriorOfTrees] = {
         f"{_KERNELS}:BY_LEAVES",
         {
             "num_leaves": NUM_LEAVES,
-            "evenness": _number(
+            "evenness": Setting(
+                "number",
+                "prior",
                 "Larger: nodes share their leaves more evenly. Only with trees: pinball.",
-                (0, 1e6),
-                1.0,
-                FormField("Evenness of pinball trees", "Prior", "1: every share alike"),
+                default=1.0,
+                limits=(0, 1e6),
                 ends="()",
+                form=FormField("Evenness of pinball trees", "Prior", "1: every share alike"),
             ),
         },
         f"{_TABLES}:pinballs",
     ),
     "balanced": PriorOfTrees(
         "of some rules drawn the one that halves the rows best",
-        f"{_KERNELS}:BALANCED",
+        f"{_KERNELS}:BY_DEPTH",
         {
             "tries": Setting(
                 "whole",
@@ -142,13 +156,8 @@ def entries_of_law(entries: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_law(given: Mapping[str, Any]) -> None:
     """Raise SettingsError for a given entry that has no meaning with the prior of trees."""
-    law, trees = find_law(given), given.get("trees", DEPTH)
-    for name in given:
-        if name in LAW_SETTINGS and name != "trees" and name not in law.settings:
-            others = " or ".join(each for each, other in TREE_LAWS.items() if name in other.settings)
-            message = f"prior {name} has a meaning only with trees: {others}"
-        elif name in ("alpha", "beta") and not law.by_depth:
-            message = f"prior {name} has no meaning with trees: {trees}, which don't split by depth"
-        else:
-            continue
+    law = find_law(given)
+    for name in given.keys() & {*OF_DEPTH, *LAW_SETTINGS} - {"trees", *law.entries}:
+        others = " or ".join(each for each, other in TREE_LAWS.items() if name in other.entries)
+        message = f"prior {name} has a meaning only with trees: {others}"
         raise SettingsError(message, field=f"prior.{name}", code="not_applicable")

@@ -17,7 +17,8 @@ from tests.support.processes.embedded_service import clean_environment, running_
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = [ROOT / "tests" / "data" / "packages" / name for name in ("mislabelled_rows", "level_constants")]
+NAMES = "mislabelled_rows", "level_constants", "stumps"
+PACKAGES = [ROOT / "tests" / "data" / "packages" / name for name in NAMES]
 OWN = {"level-constants": "city"}  # what a fit tells the part
 SCRIPT = """
 import json, pickle, sys
@@ -49,12 +50,15 @@ for told in ({"level-constants": "x"}, {"level-constants": 3}, {"level-constant"
     except SettingsError as error:
         refused.append([error.field, error.code])
 both = fit(rows, level > 2, family="probit", num_draws=10, **own, **settings)
+trees = {"moves": "pg", "prior": {"trees": "stumps", "split_chance": 0.9}}
+stumps = fit(rows, level, num_draws=30, **trees, **settings)
 print(json.dumps({
     "mean": stored.predict(at).mean.tolist(), "told": stored.settings["parts"],
     "pickled": np.array_equal(pickle.loads(pickle.dumps(part)).sample(at), part.sample(at)),
     "goes_on": np.array_equal(part.extend(10, progress=False).sample(at), more.sample(at)),
     "again": np.array_equal(stored.extend(10, rows, level, progress=False).sample(at), more.sample(at)),
     "untrusted": untrusted == stored.header.to_bytes(), "card": stored.model_card().to_markdown(),
+    "leaves": [int(stumps.leaf_counts.max()), float(stumps.leaf_counts.mean())],
     "refused": refused, "both": both.predict(at).mean.tolist(),
     "label": again.predict(new).mean.tolist(), "same": posterior.predict(new).mean.tolist(),
     "extended": bool(np.array_equal(posterior.extend(10, progress=False).sample(new), longer.sample(new))),
@@ -113,6 +117,13 @@ def test_a_part_of_another_package_is_fitted_stored_and_shown(answers):
     assert found["refused"] == [wrong, ["parts.level-constants", "not_accepted"], unknown]
 
 
+def test_a_prior_of_trees_of_another_package_is_drawn_from(answers):
+    """No tree has more than one split, though its rows would."""
+    most, mean = answers[0]["leaves"]
+    assert most == 2
+    assert 1.5 < mean < 2
+
+
 def test_where_the_packages_are_absent_family_and_part_are_refused_by_name(answers):
     """Neither a fit nor its file is taken for something else."""
     _, file, with_part = answers
@@ -122,6 +133,8 @@ def test_where_the_packages_are_absent_family_and_part_are_refused_by_name(answe
         load(file)
     with pytest.raises(SettingsError, match="no installed package has a part 'level-constants'"):
         fit({"x": np.arange(20.0)}, np.arange(20.0), parts=OWN, progress=False)
+    with pytest.raises(SettingsError, match=r"prior trees must be one of depth, .*, not 'stumps'"):
+        fit({"x": np.arange(20.0)}, np.arange(20.0), moves="pg", prior={"trees": "stumps"}, progress=False)
     with pytest.raises(PackedError, match=r"^the model has the part 'level-constants', which"):
         load(with_part)
 

@@ -23,7 +23,7 @@ from sampler.data.schema import OF_LEVELS, Column
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.parts import code_of_parts
 from sampler.definitions.prior import PRIOR
-from sampler.definitions.tree_laws import DEPTH, TREE_LAWS
+from sampler.definitions.tree_laws import DEPTH, OF_DEPTH, TREE_LAWS
 from sampler.families import FAMILIES
 from sampler.posterior.assessment.class_scores import THRESHOLDS
 from sampler.posterior.charts.cards import noise_in_words, score_rows, trees_in_words
@@ -188,7 +188,7 @@ def _settings(posterior: Posterior) -> Section:
     named_prior = [name for name, entry in PRIOR.items() if entry.form and entry.form.section == "Prior"]
     constants = {**constants, **(trees := constants.get("trees") or {})}
     if not TREE_LAWS.get(trees.get("trees", DEPTH), TREE_LAWS[DEPTH]).by_depth:
-        named_prior = [name for name in named_prior if name not in ("alpha", "beta")]
+        named_prior = [name for name in named_prior if name not in OF_DEPTH]
     prior = [f"{name} {_value(constants[name])}" for name in named_prior if constants.get(name) is not None]
     sentences = [f"{', '.join(named)[:1].upper()}{', '.join(named)[1:]}."]
     sentences += [f"Prior: {', '.join(prior)}."] if prior else []

@@ -62,7 +62,12 @@ def test_what_asks_for_a_density_is_refused():
         ({}, {"trees": "leaves"}, "moves", "set moves=pg, or leave out prior.trees"),
         ({"moves": {"pg": 0.5, "grow": 0.25, "prune": 0.25}}, {"trees": "pinball"}, "moves", "set moves=pg"),
         ({"moves": "pg"}, {"trees": "balanced", "sparse": True}, "prior.sparse", "leave out prior.sparse"),
-        ({"moves": "pg"}, {"trees": "leaves", "alpha": 0.5}, "prior.alpha", "no meaning with trees: leaves"),
+        (
+            {"moves": "pg"},
+            {"trees": "leaves", "alpha": 0.5},
+            "prior.alpha",
+            "only with trees: depth or balanced",
+        ),
         ({}, {"num_leaves": 3}, "prior.num_leaves", "only with trees: leaves or pinball"),
         ({"moves": "pg"}, {"trees": "leaves", "tries": 3}, "prior.tries", "only with trees: balanced"),
         ({"moves": "pg"}, {"trees": "pinballs"}, "prior.trees", "did you mean pinball"),

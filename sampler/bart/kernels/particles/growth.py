@@ -63,7 +63,6 @@ from sampler.kernels.rules import draw_cut, num_rules, redraw_column, try_column
 
 BLIND_DRAWS = 8  # as in `rules`
 NO_ROOM, NO_PARTICLE = -1, -2
-STAYS, SPLITS, IMPOSSIBLE = 0, 1, 2  # decisions of a node
 
 
 @kernel(allocates=False)
@@ -74,12 +73,6 @@ def rows_differ(data: Data, rows: Ints) -> Bool:
             if data.codes[j, rows[k]] != data.codes[j, rows[0]]:
                 return True
     return False
-
-
-@kernel(allocates=False)
-def may_have(data: Data, rows: Ints, leaves: Int) -> Bool:
-    """Whether rows can be split, and are no fewer than some leaves."""
-    return len(rows) >= leaves and rows_differ(data, rows)
 
 
 @kernel(inline=True, allocates=False)
@@ -178,13 +171,6 @@ def gain_of(model: Model, swarm: Swarm, particle: Int, child: Int) -> Float:
 
 
 @kernel(allocates=False)
-def drop_particle(swarm: Swarm, particle: Int) -> None:
-    """Give a particle that is no tree of the prior weight 0: it is not grown further."""
-    swarm.weight[particle] = -np.inf
-    swarm.fill[particle, HEAD] = swarm.fill[particle, MADE]
-
-
-@kernel(allocates=False)
 def free_step(data: Data, prior: TreePrior, model: Model, random: Words, swarm: Swarm, particle: Int) -> Bool:
     """Decide the first waiting node of a free particle as the prior would; False if there is no room."""
     node, fill, given = swarm.node[particle], swarm.fill[particle], swarm.given
@@ -194,10 +180,7 @@ def free_step(data: Data, prior: TreePrior, model: Model, random: Words, swarm: 
     fill[HEAD] = at + 1
     given[0] = given[1] = 0
     places = places_of((data, prior, swarm, random))
-    decision = call_step(prior.law, (places[0], places[1], places[2], places[3], particle, at))
-    if decision == IMPOSSIBLE:
-        drop_particle(swarm, particle)
-    if decision != SPLITS:
+    if not call_step(prior.law, (places[0], places[1], places[2], places[3], particle, at)):
         return True
     if fill[MADE] + 2 > node.shape[0]:
         return False
@@ -208,8 +191,10 @@ def free_step(data: Data, prior: TreePrior, model: Model, random: Words, swarm: 
     for k in range(2):
         node[child + k, ALLOTTED] = given[k]
         start, end = place_of_rows(swarm, particle, child + k)
-        if given[k] > 1 and not may_have(data, swarm.rows[particle, start:end], given[k]):
-            drop_particle(swarm, particle)
+        rows = swarm.rows[particle, start:end]
+        if given[k] > 1 and (len(rows) < given[k] or not rows_differ(data, rows)):  # no tree of the prior
+            swarm.weight[particle] = -np.inf
+            fill[HEAD] = fill[MADE]
     return True
 
 

@@ -1,7 +1,7 @@
 """Priors of trees, each a kernel that decides a node as the prior would (docs/maths.md#other-tree-priors).
 
-Such a kernel may write a rule (`Swarm.rule`) and the leaves that children must have (`Swarm.given`), and
-returns STAYS, SPLITS or IMPOSSIBLE. Nothing asks it for a density.
+Such a kernel returns whether the node splits, 0 or 1, and writes the rule (`Swarm.rule`) and, where the prior
+says so, the leaves that children must have (`Swarm.given`). Nothing asks it for a density.
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ import numpy as np
 from numba import types
 
 from sampler.bart.kernels.particles.growth import (
-    SPLITS,
-    STAYS,
     draw_rule_of_rows,
     place_of_rows,
     rows_differ,
 )
 from sampler.bart.kernels.particles.layout import ALLOTTED, LEVEL, Swarm
 from sampler.bart.kernels.tree_prior import TreePrior, log_split
-from sampler.kernels.arrays import Bool, Data, Floats2, Int, Ints, Longs, Words, numba_type
+from sampler.kernels.arrays import Data, Floats2, Int, Ints, Longs, Words, numba_type
 from sampler.kernels.jit import kernel, pointer_kernel
 from sampler.kernels.random import uniform
 
@@ -32,66 +30,37 @@ DECISION = i8(*(_pointer(numba_type(kind)) for kind in (Data, TreePrior, Swarm, 
 
 
 @kernel(allocates=False)
-def draw_rule(data: Data, prior: TreePrior, swarm: Swarm, random: Words, rows: Ints) -> None:
-    """Draw a rule for rows that differ: a column by its share, then one of its rules."""
-    draw_rule_of_rows(data, rows, random, prior.shares, swarm.columns, swarm.span, swarm.rule)
-
-
-@kernel(allocates=False)
-def may_split(data: Data, prior: TreePrior, swarm: Swarm, random: Words, particle: Int, at: Int) -> Bool:
-    """Whether a node splits by its depth, and can."""
-    if math.log(uniform(random)) >= log_split(prior, np.int64(swarm.node[particle, at, LEVEL])):
-        return False
-    start, end = place_of_rows(swarm, particle, at)
-    return rows_differ(data, swarm.rows[particle, start:end])
-
-
-@kernel(allocates=False)
-def decide_by_depth(data: Data, prior: TreePrior, swarm: Swarm, random: Words, particle: Int, at: Int) -> Int:
-    """Split by depth, with any rule (Chipman, George and McCulloch 1998)."""
-    if not may_split(data, prior, swarm, random, particle, at):
-        return STAYS
-    start, end = place_of_rows(swarm, particle, at)
-    draw_rule(data, prior, swarm, random, swarm.rows[particle, start:end])
-    return SPLITS
-
-
-@kernel(allocates=False)
-def rows_to_the_left(data: Data, rows: Ints, rule: Longs) -> Int:
-    """Count the rows that a rule sends to the left."""
+def unevenness(data: Data, rows: Ints, rule: Longs) -> Int:
+    """Return by how many rows the sides of a rule differ."""
     codes, side = data.codes[rule[0]], np.uint8(rule[2])
     cut = np.uint8(np.uint8(rule[1]) + side)
     left = np.int64(0)
     for row in rows:
         left += np.int64(np.uint8(codes[row] + side) <= cut)
-    return left
+    return abs(2 * left - len(rows))
 
 
 @kernel(allocates=False)
-def decide_balanced(data: Data, prior: TreePrior, swarm: Swarm, random: Words, particle: Int, at: Int) -> Int:
-    """Split by depth, with the rule of some drawn that halves the rows best, the first of equal ones."""
-    if not may_split(data, prior, swarm, random, particle, at):
-        return STAYS
+def decide_by_depth(data: Data, prior: TreePrior, swarm: Swarm, random: Words, particle: Int, at: Int) -> Int:
+    """Split by depth, as far as rows differ (Chipman, George and McCulloch 1998).
+
+    The rule is the one of so many drawn as the table says that halves the rows best, the first of equal ones.
+    """
+    if math.log(uniform(random)) >= log_split(prior, np.int64(swarm.node[particle, at, LEVEL])):
+        return 0
     start, end = place_of_rows(swarm, particle, at)
     rows, rule = swarm.rows[particle, start:end], swarm.rule
+    if not rows_differ(data, rows):
+        return 0
     least = np.int64(len(rows))
     best = np.int64(0), np.int64(0), np.int64(0)
     for _ in range(np.int64(prior.table[0, 0])):
-        draw_rule(data, prior, swarm, random, rows)
-        uneven = abs(2 * rows_to_the_left(data, rows, rule) - len(rows))
+        draw_rule_of_rows(data, rows, random, prior.shares, swarm.columns, swarm.span, rule)
+        uneven = unevenness(data, rows, rule) if prior.table[0, 0] > 1 else np.int64(0)
         if uneven < least:
             least, best = uneven, (rule[0], rule[1], rule[2])
     rule[0], rule[1], rule[2] = best
-    return SPLITS
-
-
-@kernel(allocates=False)
-def draw_number_of_leaves(table: Floats2, random: Words) -> Int:
-    """Draw the number of leaves of a tree."""
-    leaves, u = np.int64(1), uniform(random)
-    while leaves < table.shape[1] - 1 and u >= table[0, leaves]:
-        leaves += 1
-    return leaves
+    return 1
 
 
 @kernel(allocates=False)
@@ -117,15 +86,17 @@ def decide_by_leaves(
     """
     start, end = place_of_rows(swarm, particle, at)
     node, rows = swarm.node[particle], swarm.rows[particle, start:end]
-    if at == 0:
-        node[0, ALLOTTED] = draw_number_of_leaves(prior.table, random) if rows_differ(data, rows) else 1
-    leaves = np.int64(node[at, ALLOTTED])
+    leaves = np.int64(node[at, ALLOTTED]) if at > 0 else np.int64(1)
+    if at == 0 and rows_differ(data, rows):
+        u = uniform(random)
+        while leaves < prior.table.shape[1] - 1 and u >= prior.table[0, leaves]:
+            leaves += 1
     if leaves == 1:
-        return STAYS
+        return 0
     swarm.given[0] = draw_leaves_of_left(prior.table, leaves, random)
     swarm.given[1] = leaves - swarm.given[0]
-    draw_rule(data, prior, swarm, random, rows)
-    return SPLITS
+    draw_rule_of_rows(data, rows, random, prior.shares, swarm.columns, swarm.span, swarm.rule)
+    return 1
 
 
 def by_depth(at_data: Any, at_prior: Any, at_swarm: Any, at_random: Any, particle: Int, at: Int) -> Int:
@@ -138,11 +109,5 @@ def by_leaves(at_data: Any, at_prior: Any, at_swarm: Any, at_random: Any, partic
     return decide_by_leaves(at_data[0], at_prior[0], at_swarm[0], at_random[0], particle, at)
 
 
-def balanced(at_data: Any, at_prior: Any, at_swarm: Any, at_random: Any, particle: Int, at: Int) -> Int:
-    """Decide a node by its depth and the halves of its rows."""
-    return decide_balanced(at_data[0], at_prior[0], at_swarm[0], at_random[0], particle, at)
-
-
 BY_DEPTH = pointer_kernel(__name__, DECISION, by_depth)
 BY_LEAVES = pointer_kernel(__name__, DECISION, by_leaves)
-BALANCED = pointer_kernel(__name__, DECISION, balanced)

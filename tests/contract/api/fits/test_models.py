@@ -72,6 +72,20 @@ def test_particle_gibbs_and_hyperpriors_are_settings(client):
     assert (settings["prior"]["sparse"], settings["prior"]["k_df"]) == (True, 3)
 
 
+def test_a_prior_of_trees_is_an_entry_of_the_prior(client):
+    """It is shown with its own entries; moves that ask for its density are refused with the way."""
+    dataset_id = post_csv(client, table(60)).json()["id"]
+
+    response = fit(client, dataset_id, **SMALL, moves="pg", prior={"trees": "pinball", "evenness": 4})
+
+    assert response.status_code == 202
+    prior = response.json()["settings"]["prior"]
+    assert (prior["trees"], prior["evenness"], "sparse_a" in prior) == ("pinball", 4, False)
+    refused = problem(fit(client, dataset_id, **SMALL, prior={"trees": "leaves"}), 422, "invalid-request")
+    assert refused["errors"][0]["column"] == "moves"
+    assert "set moves=pg, or leave out prior.trees" in refused["detail"]
+
+
 @pytest.mark.parametrize(
     "beside",
     [
@@ -257,6 +271,9 @@ OUT_OF_RANGE = {
         {"k": 0},
         {"k": "x"},
         {"kappa": 1},
+        {"trees": "tall"},
+        {"trees": ["leaves"]},
+        {"tries": 2},
         {"cuts": "all"},
         {"cuts": {"nope": [1]}},
         [1],
