@@ -3,8 +3,8 @@
 from sampler.definitions.tree_laws import TREE_LAWS
 
 LAWS = {
-    "depth": {},
     "leaves": {"num_leaves": 2.2},
+    "depth": {},
     "pinball": {"num_leaves": 2.6, "evenness": 0.4},
     "balanced": {"tries": 2},
 }
