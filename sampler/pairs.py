@@ -61,7 +61,7 @@ ONLY_OF_SEVERAL: dict[str, tuple[Any, ...]] = {  # settings that several outcome
     "start": ("stumps",),
     "noise": (CONSTANT, "forest"),
     "transform": ("none",),
-    "recipe": (NO_RECIPE, "cgm10"),
+    "recipe": (NO_RECIPE, "cgm10", "pg-bart"),
     "calibrate": ("none",),
 }
 
@@ -190,8 +190,6 @@ TABLE: tuple[Pair, ...] = (
       for name, only in ONLY_OF_SEVERAL.items()),
     Pair("a class beside numbers", "noise=forest", "noise by row is of outcomes that are all numbers",
          "noise", ("noise", ALONE)),
-    Pair("several outcomes", "particle Gibbs", "several outcomes have no particle Gibbs (pg)", "moves",
-         ("moves", ALONE)),
     *(Pair("several outcomes", f"prior.{name}", f"prior entry {name} is in units of one outcome",
            f"prior.{name}", (f"prior.{name}", ALONE))
       for name in ABSOLUTE),

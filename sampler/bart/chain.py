@@ -252,6 +252,7 @@ class Chain(MarkovChain):
         while self.iteration < stop:
             kept_before = int(self._kept[0].fill[0])
             before = [values.copy() for values in self._between_iterations()] if self._particles else []
+            rows = [values.copy() for values in self._rows_from_outside] if before else []
             self.iteration, need = self._sweep(stop)
             self.num_kept += int(self._kept[0].fill[0]) - kept_before
             if need == bart_state.OUT_OF_GRID:
@@ -262,6 +263,9 @@ class Chain(MarkovChain):
                 for values, old in zip(self._between_iterations(), before, strict=True):
                     values[...] = old
                 self._recompute()
+                for values, old in zip(self._rows_from_outside, rows, strict=True):
+                    values[...] = old
+                    measure_bound(self._models[0].residual, self._models[0].bound)
             if need == bart_state.NEEDS_LEAVES:
                 self._enlarge_trees()
             elif need == bart_state.NEEDS_PLANE:
@@ -407,6 +411,13 @@ class Chain(MarkovChain):
         self._likelihood.hold_latent()
         return ForestCall(SWEEP_OUTCOME)
 
+    @property
+    def _rows_from_outside(self) -> list[NDArray[np.int32]]:
+        """What rows have from other outcomes, of which trees and scalars say nothing, as views."""
+        if "_held" not in vars(self):
+            return []
+        return [self._models[0].residual, self._likelihood.outcome.latent]
+
     def draw_latent_given(self, others: NDArray[np.int32], rows: NDArray[np.int64], variance: float) -> None:
         """Draw the latent outcomes of some rows given their classes and other outcomes: see `sweep_given`."""
         outcome, residual, sd = self._likelihood.outcome, self._models[0].residual, math.sqrt(variance)
@@ -419,7 +430,7 @@ class Chain(MarkovChain):
         keeps = past > 0 and past % settings.thin == 0
         shares_drawn = self.training.constants.sparse
         need = room_for_trees(forest.num_leaves, forest.plane, forest.leaf.shape[1])
-        if need != bart_state.DONE or shares_drawn:
+        if need != bart_state.DONE or shares_drawn or self._particles:
             self.run(1)
             return
         if keeps and room_for_draw(forest, self._kept[0]) != bart_state.DONE:

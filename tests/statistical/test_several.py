@@ -310,8 +310,10 @@ class Pair:
 
     trees, sds, nu = 2, (0.6, 0.4), 8.0
 
-    def __init__(self, *, missing, classes=False, weighted=False, grouped=False, uneven=False):
-        self.classes, self.uneven = classes, uneven
+    def __init__(
+        self, *, missing, classes=False, weighted=False, grouped=False, uneven=False, moves="default"
+    ):
+        self.classes, self.uneven, self.moves = classes, uneven, moves
         self.lambdas = (0.5, None if classes else 0.3)
         self.rng = rng = np.random.default_rng(3)
         self.codes = rng.integers(0, 4, (2, 16)).astype(np.uint8)
@@ -339,6 +341,7 @@ class Pair:
             num_trees=self.trees,
             weights=self.weights,
             uneven=self.uneven,
+            moves=self.moves,
             **settings,
         )
         parts = tuple(
@@ -458,7 +461,11 @@ GROUPED = {"missing": True, "weighted": True, "grouped": True}
 GROUPED_CLASSES = {"missing": True, "classes": True, "grouped": True}
 UNEVEN = {"missing": True, "weighted": True, "uneven": True}
 UNEVEN_GROUPED = {"missing": False, "grouped": True, "uneven": True}
-LONG = [*OPTIONS, WEIGHTED, GROUPED, GROUPED_CLASSES, UNEVEN, UNEVEN_GROUPED]
+PARTICLES = {"missing": True, "classes": True, "moves": "pg"}
+UNEVEN_PARTICLES = {"missing": True, "uneven": True, "moves": "pg"}
+LONG = [
+    *OPTIONS, WEIGHTED, GROUPED, GROUPED_CLASSES, UNEVEN, UNEVEN_GROUPED, PARTICLES, UNEVEN_PARTICLES,
+]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -199,7 +199,7 @@ def test_arrays_and_tables_of_outcomes():
         ("noise", {"noise": "t-forest"}),
         ("transform", {"transform": "log"}),
         ("calibrate", {"calibrate": "folds"}),
-        ("moves", {"moves": "pg"}),
+        ("start", {"start": "smc"}),
         ("prior.sigma", {"prior": {"sigma": 1.0}}),
         ("treatment", {"treatment": np.ones(ROWS)}),
         ("slopes", {"groups": "u", "slopes": "v"}),
