@@ -1,8 +1,11 @@
 """Two outcomes beside separate fits.
 
-    python -m lab several_outcomes [--tables N] [--rows N] [--trees N] [--peer]
+    python -m lab several_outcomes [--tables N] [--rows N] [--trees N] [--uneven] [--peer]
 
-With --classes the second outcome is only known to be above or below its median.
+With --classes the second outcome is only known to be above or below its median. With --uneven the errors'
+standard deviation grows with the first column from 1 / 3 to 3, and two fits of both at once are compared,
+`ours` with noise by row and `separate` of one size (`in 1st`, .. `in 5th`: the share of each fifth of the new
+rows, by that column, inside their joint regions of 90%).
 
 Two functions of eight columns (Friedman's, and another with two columns in common), errors of standard
 deviation 1 with correlation .8, .4 or 0. Of each the mean over simulated tables, on 500 new rows:
@@ -33,17 +36,20 @@ from sampler.posterior.several.joint_law import JointMixture, log_normal
 
 NEW = 500
 CORRELATIONS = (0.8, 0.4, 0.0)
+PLACES = ("1st", "2nd", "3rd", "4th", "5th")
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def simulated(rows: int, correlation: float, seed: int) -> tuple[Floats, Floats]:
+def simulated(rows: int, correlation: float, seed: int, *, uneven: bool = False) -> tuple[Floats, Floats]:
     """Return columns [row, 8] and outcomes [row, 2]."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(rows, 8))
     first = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
     second = 6 * np.abs(X[:, 0] - 0.5) + 4 * X[:, 3] * X[:, 5] + 3 * (X[:, 6] > 0.5)
     covariance = [[1.0, correlation], [correlation, 1.0]]
-    return X, np.stack([first, second], axis=1) + rng.multivariate_normal([0, 0], covariance, rows)
+    errors = rng.multivariate_normal([0, 0], covariance, rows)
+    sizes = 9 ** (X[:, 0] - 0.5) if uneven else np.ones(rows)
+    return X, np.stack([first, second], axis=1) + errors * sizes[:, None]
 
 
 def rmse(one: Floats, other: Floats) -> float:
@@ -92,6 +98,25 @@ def separate(X: Floats, Y: Floats, new: Floats, y: Floats, trees: int = 200) -> 
         "log score": sum(float(each.score(new, y[:, j])["log_score"]) for j, each in enumerate(fits)),
         "rmse given": rmse(mean[:, 0] + level + slope * rest[:, 1], y[:, 0]),
         "rmse": float(np.mean([rmse(mean[:, j], y[:, j]) for j in range(2)])),
+        "seconds": seconds,
+    }
+
+
+def by_noise(noise: str, X: Floats, Y: Floats, new: Floats, y: Floats, trees: int = 200) -> dict[str, float]:
+    """Fit both outcomes at once with a kind of noise, where its size differs by row."""
+    start = time.process_time()
+    posterior: Any = fit(X, Y, noise=noise, seed=1, progress=False, num_trees=trees)
+    seconds = time.process_time() - start
+    predicted = posterior.predict(new, 0.9)
+    inside = predicted.contains(y)[1]
+    fifths = np.array_split(inside[np.argsort(new[:, 0])], 5)
+    scores = posterior.score(new, y, separately=False)
+    return {
+        "log score": scores.log_score,
+        "rmse": float(np.mean([rmse(predicted.mean[:, j], y[:, j]) for j in range(2)])),
+        "correlation": float(np.median(posterior.correlations[:, :, 0, 1])),
+        "in region": float(inside.mean()),
+        **{f"in {place}": float(own.mean()) for place, own in zip(PLACES, fifths, strict=True)},
         "seconds": seconds,
     }
 
@@ -158,11 +183,13 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=200, help="of each outcome; of numbers alone")
     parser.add_argument("--correlations", type=float, nargs="+", default=CORRELATIONS)
     parser.add_argument("--classes", action="store_true", help="let the second outcome have two classes")
+    parser.add_argument("--uneven", action="store_true", help="let the errors' size differ by row")
     parser.add_argument("--peer", action="store_true", help="fit bartz's too")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     X, Y = simulated(80, 0.0, 0)
-    loaded = (of_classes,) if options.classes else (ours, separate)
+    loaded: tuple[Any, ...] = (of_classes,) if options.classes else (ours, separate)
+    loaded = (partial(by_noise, "forest"),) if options.uneven else loaded
     for run in loaded:  # kernels, which the first fit of a process loads or compiles
         run(X[:40], Y[:40], X[40:], Y[40:])
     for correlation in options.correlations:
@@ -170,9 +197,12 @@ def main() -> None:
             "ours": partial(ours, correlation=correlation, trees=options.trees),
             "separate": partial(separate, trees=options.trees),
         } | ({"bartz": peer} if options.peer else {})
+        if options.uneven:
+            of_noise = {"ours": "forest", "separate": "constant"}
+            fitters = {name: partial(by_noise, own, trees=options.trees) for name, own in of_noise.items()}
         found: dict[str, list[dict[str, float]]] = {name: [] for name in fitters}
         for table in range(options.tables):
-            X, Y = simulated(options.rows + NEW, correlation, 100 + table)
+            X, Y = simulated(options.rows + NEW, correlation, 100 + table, uneven=options.uneven)
             parts = X[:-NEW], Y[:-NEW], X[-NEW:], Y[-NEW:]
             if options.classes:
                 for name, scores in zip(fitters, of_classes(*parts), strict=False):
