@@ -413,7 +413,7 @@ class Chain(MarkovChain):
 
     @property
     def _rows_from_outside(self) -> list[NDArray[np.int32]]:
-        """What rows have from other outcomes, of which trees and scalars say nothing, as views."""
+        """Rows' numbers that other outcomes tell, of which trees and scalars say nothing, as views."""
         if "_held" not in vars(self):
             return []
         return [self._models[0].residual, self._likelihood.outcome.latent]

@@ -402,12 +402,13 @@ class Pair:
             np.where(np.isin(np.arange(16), rows), own, 0) for own, rows in zip(trees, self.rows, strict=True)
         ]
         values = functions_of(np.array(trees), covariance, np.mean(chain.chains[0].leaf_counts))
+        values |= of_groups(tau, np.array(effects)) if known else {}
         log_w = np.zeros(16)
         if self.uneven:
             log_w = PRECISION_STEP * chain.noise._models[0].log_value[:16]
             leaves, spread = chain.noise.leaf_counts.mean(), chain.noise._likelihood.scalars[1]
             values |= of_noise(log_w, leaves, spread, covariance)
-        return values | (of_groups(tau, np.array(effects)) if known else {}), f, covariance, log_w
+        return values, f, covariance, log_w
 
 
 def joint(rounds, draws, **options):
