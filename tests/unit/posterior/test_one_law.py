@@ -34,7 +34,7 @@ OF_F = {
     *("beside", "censoring", "chains", "classes", "constants", "degrees", "dispersion", "discard", "drawn"),
     *("encode", "exposure", "extend", "family", "grid", "group_sds", "group_slope_sds", "groups", "header"),
     *("keep_support", "leaf_counts", "noise_differs", "noise_spread", "num_chains", "num_draws", "num_trees"),
-    *("reference", "schema", "settings", "sigma", "slopes_of_groups", "to_bytes", "topologies"),
+    *("inputs", "reference", "schema", "settings", "sigma", "slopes_of_groups", "to_bytes", "topologies"),
     *("training_rows", "transform", "tree_numbers", "typical_sigma", "unit", "usual_interval", "warnings"),
     "weights",
     *("pmf", "survival"),  # of counts and of times, which are not recalibrated
