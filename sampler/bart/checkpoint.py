@@ -61,15 +61,10 @@ def check_sizes(num_leaves: NDArray[np.int32], capacity: int, num_rows: int, lea
         raise PackedError("the checkpoint's trees have impossible sizes: it is damaged or of another version")
 
 
-def _leaves_of(forest: Forest) -> list[int]:
-    """Count the leaves of each tree; one of an absent tree, as which it is kept."""
-    leaves: list[int] = np.maximum(forest.num_leaves, 1).tolist()
-    return leaves
-
-
 def check_trees(forest: Forest, num_columns: int) -> None:
     """Check that each tree's splits and leaves hang together as kernels rely on; raise PackedError."""
-    for count, nodes, slots in zip(_leaves_of(forest), forest.node, forest.leaf, strict=True):
+    counts = np.maximum(forest.num_leaves, 1)  # an absent tree has the first one
+    for count, nodes, slots in zip(counts.tolist(), forest.node, forest.leaf, strict=True):
         splits, leaves = nodes[: count - 1].tolist(), slots[:count].tolist()
         waiting, seen = [(0 if count > 1 else ~0, ABSENT, 0)], set[int]()
         while waiting:
@@ -93,7 +88,7 @@ def check_leaves(forest: Forest, distinct: NDArray[np.int64]) -> None:
 
     Raises PackedError for others, of which no further split could be drawn.
     """
-    for tree, count in enumerate(_leaves_of(forest)):
+    for tree, count in enumerate(np.maximum(forest.num_leaves, 1).tolist()):
         slot = forest.slots[tree, distinct].astype(np.int64)
         if count > BYTE_LEAVES:
             slot += 256 * forest.high[forest.plane[tree], distinct].astype(np.int64)
