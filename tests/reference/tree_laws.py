@@ -31,6 +31,8 @@ class LawToy(Toy):
 
     def share(self, left, leaves):
         """Return the probability that so many of a node's leaves are on the left."""
+        if self.law.get("mistaken"):
+            return 1 / (leaves - 1)
         if self.law["trees"] == "leaves":  # shapes with as many on the left, of all shapes
             return catalan(left) * catalan(leaves - left) / catalan(leaves)
         evenness = self.law["evenness"]

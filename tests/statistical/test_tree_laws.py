@@ -89,7 +89,7 @@ def test_the_prior_alone(law):
 @pytest.mark.parametrize(
     ("law", "mistake"),
     [
-        ("leaves", {"trees": "pinball", "num_leaves": 2.2, "evenness": 1.0}),
+        ("leaves", LAWS["leaves"] | {"mistaken": True}),  # shares as likely in place of Catalan's
         ("pinball", LAWS["pinball"] | {"evenness": 1.0}),
         ("balanced", LAWS["balanced"] | {"tries": 1}),
     ],

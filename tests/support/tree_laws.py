@@ -3,7 +3,7 @@
 from sampler.definitions.tree_laws import TREE_LAWS
 
 LAWS = {
-    "leaves": {"num_leaves": 2.2},
+    "leaves": {"num_leaves": 4.0},
     "depth": {},
     "pinball": {"num_leaves": 2.6, "evenness": 0.4},
     "balanced": {"tries": 2},
