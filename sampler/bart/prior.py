@@ -278,7 +278,7 @@ def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str
     prior = prior_of_recipe(settings.recipe, family, prior)
     point = ("point",) if FAMILIES[family].point else ()
     checked = check_entries(prior, (*DEFAULTS, *LAW_SETTINGS, *ABSOLUTE, *HYPER, *NUMBER, *point))
-    check_law(given)
+    check_law({name: value for name, value in given.items() if DEFAULTS.get(name) != value})  # resolved too
     needless = [name for name in (*HYPER, *NUMBER) if name in checked and not _is_used(name, checked)]
     if needless:
         first = OF_ANOTHER.get(needless[0], "sparse: true")

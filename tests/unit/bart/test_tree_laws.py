@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sampler import SettingsError, fit
+from sampler.bart.prior import check_prior
 from sampler.costs.durations import chain_seconds
 from sampler.definitions.tree_laws import TREE_LAWS
 from sampler.preparation import prepare
@@ -77,6 +78,14 @@ def test_what_asks_for_a_density_is_refused():
             prepare(X, LEVEL, prior=entries, **settings)
         assert refused.value.field == field
     assert prepare(X, LEVEL, prior={"trees": "leaves"}, recipe="pg-bart").training.constants.trees
+
+
+@pytest.mark.parametrize("law", OTHERS)
+def test_a_resolved_prior_is_accepted_again(law):
+    """Workers are told the prior with its defaults."""
+    settings = prepare(X, LEVEL, **SHORT).training.settings
+    resolved = check_prior({"trees": law}, settings)
+    assert check_prior(resolved, settings) == resolved
 
 
 def test_the_card_names_the_prior():
