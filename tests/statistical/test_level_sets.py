@@ -136,6 +136,7 @@ def test_a_hypothetical_law_is_told_from_the_engines():
     """The check has the power to tell a prior that counts a category's sets as columns of their own."""
     problem = toy()
     other = SetToy([LEVELS, NUMBERS], Y)
+    assert len(problem.trees) > 100  # which fills what follows
     for rows in {node for node, _ in [*problem._trees]}:
         choices = problem.rules(rows)
         of_sets = {rule: PARTITIONS if rule[0] == CATEGORY else 1 for rule in choices}

@@ -1,7 +1,7 @@
 """Studies "inclusion_by_trees": the features' shares of the split rules, with few trees and with many."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -28,7 +28,9 @@ class InclusionByTreesBody(StrictBody):
         description="inclusion_by_trees: fit the model again with other numbers of trees, and compare the "
         "features' shares of the split rules (Chipman, George and McCulloch 2010, figure 5)."
     )
-    num_trees: list[int] = Field(default=[*NUMBERS_OF_TREES], description="Numbers of trees, up to 20.")
+    num_trees: Annotated[list[int], Field(fail_fast=True)] = Field(
+        default=[*NUMBERS_OF_TREES], description="Numbers of trees, up to 20."
+    )
     folds: int | None = Field(
         default=None,
         description="Compare the numbers of trees by rows left out, too, with that many folds, from 2 to 20.",
