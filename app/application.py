@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
 from starlette.middleware import Middleware
+from starlette.routing import BaseRoute
 
 from app.api import (
     amendments,
@@ -32,6 +34,8 @@ from app.api import (
 from app.api.sets import model_sets
 from app.dashboard import render
 from app.dashboard import routes as dashboard
+from app.dashboard.effects import Effects
+from app.dashboard.studio import Studio
 from app.services.access import keys, sessions
 from app.services.access.quotas import SharedRoom
 from app.services.access.tokens import tokens_of
@@ -81,6 +85,26 @@ PLACES = 8  # requests of all owners in threads at once; one owner has half of t
 FIRST = (predict.router,)  # matched before all other routes
 
 
+def _name_of(route: APIRoute) -> str:
+    return route.name  # the function names of generated clients
+
+
+@cache
+def _routes() -> list[BaseRoute]:
+    """Return all routes, guarded; their models take half a second to build, for all applications once.
+
+    Raises TypeError for an unguarded route.
+    """
+    every = APIRouter(generate_unique_id_function=_name_of)
+    for router in ROUTERS:
+        every.include_router(router)
+    dashboard.install(every)
+    for _ in list_needs(every.routes):
+        pass  # raises for an unguarded route
+    # Routes are tried one by one, and most requests are predictions.
+    return sorted(every.routes, key=lambda route: getattr(route, "original_router", None) not in FIRST)
+
+
 def create_app(settings: Settings) -> FastAPI:
     """Make the FastAPI application; it opens the database at startup and closes it at shutdown."""
     # Every place may hold a connection; beside them predictions, keys, streams and metrics ask for moments.
@@ -117,7 +141,8 @@ def create_app(settings: Settings) -> FastAPI:
         redirect_slashes=False,
         openapi_url=None,  # the route in `docs` requires a key
         servers=docs.SERVERS,
-        generate_unique_id_function=lambda route: route.name,  # the function names of generated clients
+        routes=_routes(),
+        generate_unique_id_function=_name_of,
         docs_url=None,
         redoc_url=None,
         middleware=[
@@ -149,15 +174,9 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.feed = Feed(engine, max(1, settings.max_connections // 2))  # the other half serves requests
     app.state.settings = settings
     app.state.predictor = predictor
+    app.state.studio, app.state.effects = Studio(), Effects()
     app.state.readiness = Readiness(engine, settings)
     app.state.scrape = Scrape(engine, predictor.cache, settings.dispatch_seconds)
     errors.install(app, page=render.problem_page)
-    for router in ROUTERS:
-        app.include_router(router)
-    dashboard.install(app)
     docs.document(app)
-    for _ in list_needs(app):
-        pass  # raises for an unguarded route
-    # Routes are tried one by one, and most requests are predictions.
-    app.router.routes.sort(key=lambda route: getattr(route, "original_router", None) not in FIRST)
     return app

@@ -293,7 +293,7 @@ def document(app: FastAPI) -> None:
                     + "; ".join(f"`{s}`: {meaning}" for s, meaning in SCOPES.items()),
                 }
             }
-            guards = {(method, path): need for method, path, need in list_needs(app)}
+            guards = {(method, path): need for method, path, need in list_needs(app.routes)}
             for path, operations in openapi_document["paths"].items():
                 for method, operation in operations.items():
                     operation["security"] = _security(guards[method.upper(), path])

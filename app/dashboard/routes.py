@@ -1,12 +1,11 @@
 """All routes of the dashboard."""
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from app.dashboard import charts, render
-from app.dashboard.effects import Effects
 from app.dashboard.pages import (
     datasets,
     forecast,
@@ -26,7 +25,6 @@ from app.dashboard.pages import (
     what_if,
 )
 from app.dashboard.pages.access import keys, sign_in, webhooks
-from app.dashboard.studio import Studio
 
 ROUTERS: tuple[APIRouter, ...] = (
     home.router,
@@ -61,10 +59,8 @@ class _Static(StaticFiles):
         return response
 
 
-def install(app: FastAPI) -> None:
-    """Add the pages to the application."""
-    app.mount(render.STATIC, _Static(directory=render.FOLDER / "static"), name="static")
-    app.state.studio = Studio()
-    app.state.effects = Effects()
+def install(every: APIRouter) -> None:
+    """Add the pages to the routes of the application."""
+    every.mount(render.STATIC, _Static(directory=render.FOLDER / "static"), name="static")
     for router in ROUTERS:
-        app.include_router(router)
+        every.include_router(router)

@@ -5,7 +5,7 @@ without a declaration is an error when the application is created.
 """
 
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -13,11 +13,11 @@ from functools import partial, wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isroutine
 from typing import Any, ParamSpec, TypeVar
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, iter_route_contexts
-from starlette.routing import Mount
+from starlette.routing import BaseRoute, Mount
 from starlette.types import Receive, Scope, Send
 
 from app.services.access.keys import READ, Key
@@ -197,7 +197,7 @@ def _leaves_the_loop(dependant: Dependant) -> bool:
     return threaded or any(map(_leaves_the_loop, dependant.dependencies))
 
 
-def list_needs(app: FastAPI) -> Iterator[tuple[str, str, Needs]]:
+def list_needs(routes: Sequence[BaseRoute]) -> Iterator[tuple[str, str, Needs]]:
     """Yield method, path template and needs of every route except the static files.
 
     Raises
@@ -205,7 +205,7 @@ def list_needs(app: FastAPI) -> Iterator[tuple[str, str, Needs]]:
     TypeError
         A route has no guard.
     """
-    for context in iter_route_contexts(app.routes):
+    for context in iter_route_contexts(routes):
         route = context.original_route
         if isinstance(route, Mount):
             continue  # the pages' static files
