@@ -84,16 +84,15 @@ def _announce(settings: Settings) -> None:
     announce(settings)
 
 
+OWN = ("families", "methods", "parts", "tree_laws")  # groups of entry points
+
+
 def has_and_lacks(settings: Settings) -> str:
     """Say in a line, without secrets, what is configured for a worker, and what isn't by which setting."""
     from importlib.metadata import entry_points  # noqa: PLC0415
 
     database = urlsplit(settings.database_url)
-    own = [
-        each.name
-        for kind in ("families", "methods", "parts")
-        for each in entry_points(group=f"bartserve.{kind}")
-    ]
+    own = [each.name for kind in OWN for each in entry_points(group=f"bartserve.{kind}")]
     wakes = "none (BARTSERVE_REDIS_URL): the database is asked for work"
     each = {
         "slots": str(settings.worker_slots),
@@ -104,7 +103,7 @@ def has_and_lacks(settings: Settings) -> str:
         if not settings.mlflow_tracking_uri
         else "MLflow",
         "private webhooks": settings.webhook_networks or "none (BARTSERVE_WEBHOOK_NETWORKS)",
-        "models of your own": ", ".join(own) or "none (bartserve.families, .methods, .parts)",
+        "models of your own": ", ".join(own) or f"none (bartserve.{', .'.join(OWN)})",
     }
     return "This worker has: " + "; ".join(f"{name}: {said}" for name, said in each.items())
 

@@ -52,12 +52,14 @@ for told in ({"level-constants": "x"}, {"level-constants": 3}, {"level-constant"
 both = fit(rows, level > 2, family="probit", num_draws=10, **own, **settings)
 trees = {"moves": "pg", "prior": {"trees": "stumps", "split_chance": 0.9}}
 stumps = fit(rows, level, num_draws=30, **trees, **settings)
+stumps.save(sys.argv[3])
 print(json.dumps({
     "mean": stored.predict(at).mean.tolist(), "told": stored.settings["parts"],
     "pickled": np.array_equal(pickle.loads(pickle.dumps(part)).sample(at), part.sample(at)),
     "goes_on": np.array_equal(part.extend(10, progress=False).sample(at), more.sample(at)),
     "again": np.array_equal(stored.extend(10, rows, level, progress=False).sample(at), more.sample(at)),
     "untrusted": untrusted == stored.header.to_bytes(), "card": stored.model_card().to_markdown(),
+    "of_stumps": stumps.predict(at).mean.tolist(), "rows": [x.tolist(), city.tolist(), level.tolist()],
     "leaves": [int(stumps.leaf_counts.max()), float(stumps.leaf_counts.mean())],
     "refused": refused, "both": both.predict(at).mean.tolist(),
     "label": again.predict(new).mean.tolist(), "same": posterior.predict(new).mean.tolist(),
@@ -79,7 +81,7 @@ def environment() -> dict[str, str]:
 def answers(tmp_path_factory):
     """Fit in a process that has the package; return what it printed, and its model files."""
     folder = tmp_path_factory.mktemp("own")
-    files = folder / "family.bart", folder / "part.bart"
+    files = [folder / f"{kind}.bart" for kind in ("family", "part", "trees")]
     command = [sys.executable, "-c", SCRIPT, *map(str, files)]
     ran = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
@@ -126,7 +128,7 @@ def test_a_prior_of_trees_of_another_package_is_drawn_from(answers):
 
 def test_where_the_packages_are_absent_family_and_part_are_refused_by_name(answers):
     """Neither a fit nor its file is taken for something else."""
-    _, file, with_part = answers
+    _, file, with_part, _ = answers
     with pytest.raises(SettingsError, match="mislabelled"):
         fit({"x": np.arange(20.0)}, ["a", "b"] * 10, family="mislabelled", progress=False)
     with pytest.raises(PackedError, match="family 'mislabelled', which no installed package has"):
@@ -137,6 +139,16 @@ def test_where_the_packages_are_absent_family_and_part_are_refused_by_name(answe
         fit({"x": np.arange(20.0)}, np.arange(20.0), moves="pg", prior={"trees": "stumps"}, progress=False)
     with pytest.raises(PackedError, match=r"^the model has the part 'level-constants', which"):
         load(with_part)
+
+
+def test_where_the_package_is_absent_its_trees_predict_but_no_more_are_drawn(answers):
+    """Drawn trees are trees as any other; the prior of others is refused by name."""
+    found, *_, of_stumps = answers
+    read = load(of_stumps)
+    assert read.predict({"x": [0.5, 0.5], "city": ["a", "c"]}).mean.tolist() == found["of_stumps"]
+    x, city, level = found["rows"]
+    with pytest.raises(SettingsError, match="no installed package has trees 'stumps'"):
+        read.extend(10, {"x": x, "city": city}, level, progress=False)
 
 
 @pytest.mark.slow

@@ -109,6 +109,7 @@ def test_a_worker_says_at_its_start_what_it_has_and_lacks():
         "BARTSERVE_REDIS_URL",
         "BARTSERVE_MLFLOW_TRACKING_URI",
         "WEBHOOK_NETWORKS",
+        "none (bartserve.families, .methods, .parts, .tree_laws)",
     ):
         assert words in bare
     team = {"database_url": "postgresql://me:secret@db/x", "redis_url": "redis://:secret@bells:6379/0"}
