@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler.bart.chain import Chain
 from sampler.bart.families import count_arms, counts
 from sampler.bart.kernels.state import VALUE
 from sampler.bart.log_linear import gamma_prior
@@ -17,17 +16,8 @@ from sampler.training import EffectPrior
 from tests.reference.enumerator import membership
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import check_resuming, draws_of, f_of, fits, of_toy, training
-from tests.support.joint_law import ENDLESS, keeps_joint_law
-from tests.support.models.covering_models import Model
-from tests.support.reports.p_values import (
-    ALARM,
-    all_above,
-    chi_square,
-    holds,
-    mean_is,
-    rank_of,
-    uniform_by_name,
-)
+from tests.support.joint_law import Law, calibrated, keeps_joint_law
+from tests.support.reports.p_values import ALARM, all_above, chi_square, holds, mean_is
 from tests.support.toy_problems import golden
 
 TREATED = np.array([1, 0, 1, 0, 1])
@@ -246,15 +236,18 @@ def test_counts(monkeypatch):
     check_resuming(replace(data, settings=short, parts={"treatment": replace(prior, drawn=True)}))
 
 
-class Setting:
-    """A small model whose effect's trees may not split on the last column, drawn from its prior.
+class Effects(Law):
+    """A small model whose effect's trees may not split on the last column.
 
     `parts` is 1 for half the effect of two arms, or the number of arms, each with a forest. Of a dose it is
-    the effect of half a unit, and B any whole number of these.
+    the effect of half a unit, and B any whole number of these. States: f at the rows' own arms, the noise's
+    variance, the effect of arm 1 beside arm 0 at the rows, its sd and its trees' mean number of leaves.
     """
 
+    left_out, seed = 6, 13
+
     def __init__(self, *, parts=1, weighted=False, num_rows=24, dose=False):
-        self.model = Model("effects", num_rows=num_rows, num_trees=3, weighted=weighted, missing=0.1)
+        super().__init__("effects", num_rows, weighted=weighted, missing=0.1)
         trees = {"num_trees": 3, "alpha": self.model.alpha, "beta": self.model.beta}
         self.prior = EffectPrior(3, (2,), 1.0, 0.6, **trees, mean_sd=0.8, parts=parts)
         self.arms = np.random.default_rng(7).integers(0, max(parts, 2), num_rows)
@@ -267,16 +260,14 @@ class Setting:
         self.codes = self.model.codes[:, :num_rows].copy()
         self.codes[2] = 0
 
-    def state(self, f, parts, sd, sigma2, leaves):
-        """Return f at the rows' own arms, the effect of arm 1 beside arm 0 at the rows, and the scalars."""
+    def effect(self, parts):
+        """Return what the parts add at the rows' own arms, and the effect of arm 1 beside arm 0."""
         if len(parts) == 1:
-            return f + self.signs * parts[0], 2 * parts[0], sd, sigma2, np.mean(leaves)
-        own = np.choose(self.arms, parts)
-        return f + own, parts[1] - parts[0], sd, sigma2, np.mean(leaves)
+            return self.signs * parts[0], 2 * parts[0]
+        return np.choose(self.arms, parts), parts[1] - parts[0]
 
     def draw(self, rng):
-        """Draw a state from the prior."""
-        forest, sigma2 = self.model.draw(rng)
+        f, sigma2, _ = self.draw_trees(rng)
         parts, sds, leaves = [], [], []
         for _ in range(self.prior.parts):
             sd, half = abs(rng.normal()), np.full(self.model.num_rows, rng.normal(0, 0.4))
@@ -286,10 +277,10 @@ class Setting:
                 leaves.append(tree.num_leaves)
             parts.append(half)
             sds.append(sd)
-        return self.state(forest.f[: self.model.num_rows], parts, sds[0], sigma2, leaves[:3])
+        own, effect = self.effect(parts)
+        return f + own, sigma2, effect, sds[0], np.mean(leaves[:3])
 
     def state_of(self, chain):
-        """Return the state of a chain."""
         names, scalars = chain._likelihood.scalar_names, chain._likelihood.scalars
         parts = []
         for name, forest in zip(
@@ -301,46 +292,33 @@ class Setting:
             )
             parts.append(chain.training.constants.step * sums + scalars[names.index(name)])
         sd = scalars[names.index(of_parts("effect_sd", self.prior.parts)[0])]
-        effect = self.state(np.zeros(self.model.num_rows), parts, 0, 0, [0])[1]
-        return f_of(chain), effect, sd, chain.sigma**2, np.mean(chain._forests[1].num_leaves)
+        _, effect = self.effect(parts)
+        return f_of(chain), chain.sigma**2, effect, sd, np.mean(chain._forests[1].num_leaves)
 
-    def start(self, y, seed=3):
-        """Start a chain."""
-        data = self.model.training(y, **ENDLESS, seed=seed)
-        return Chain.start(
-            replace(data, parts={"treatment": self.prior}, by_role={"treatment": self.treated}), 0
-        )
+    def training(self, y, seed):
+        data = super().training(y, seed)
+        return replace(data, parts={"treatment": self.prior}, by_role={"treatment": self.treated})
 
+    def functions(self, state, y):
+        f, sigma2, effect, sd, leaves = state
+        return {
+            "effect at a row": effect[0],
+            "effect at a row squared": effect[0] ** 2,
+            "product of effects at two rows": effect[0] * effect[5],
+            "mean effect": effect.mean(),
+            "mean effect squared": effect.mean() ** 2,
+            "log sd of effects": np.log(sd),
+            "log sd of effects squared": np.log(sd) ** 2,
+            "log sd x leaves": np.log(sd) * leaves,
+            "leaves of the effect": leaves,
+            "log sigma2": np.log(sigma2),
+            "f at a row squared": f[0] ** 2,
+            "effect x f": effect[0] * f[0],
+        }
 
-def functions_of(f, effect, sd, sigma2, leaves):
-    """Return the functions compared, at the training rows."""
-    return {
-        "effect at a row": effect[0],
-        "effect at a row squared": effect[0] ** 2,
-        "product of effects at two rows": effect[0] * effect[5],
-        "mean effect": effect.mean(),
-        "mean effect squared": effect.mean() ** 2,
-        "log sd of effects": np.log(sd),
-        "log sd of effects squared": np.log(sd) ** 2,
-        "log sd x leaves": np.log(sd) * leaves,
-        "leaves of the effect": leaves,
-        "log sigma2": np.log(sigma2),
-        "f at a row squared": f[0] ** 2,
-        "effect x f": effect[0] * f[0],
-    }
-
-
-def joint(rounds, draws, **setting):
-    """Return the p-values of Geweke's test by function."""
-    of, rng = Setting(**setting), np.random.default_rng(7)
-
-    def observe(chain):
-        state = of.state_of(chain)
-        return functions_of(*state), of.model.outcome(state[0], state[3], rng)
-
-    chain = of.start(of.model.outcome(np.zeros(of.model.num_rows), 1.0, rng))
-    prior = [functions_of(*of.draw(rng)) for _ in range(draws)]
-    return keeps_joint_law(chain, prior, observe, rounds, left_out=6)
+    def figures(self, state):
+        _, sigma2, effect, sd, _ = state
+        return {"average": effect.mean(), "effect at a row": effect[0], "sd": sd, "sigma": np.sqrt(sigma2)}
 
 
 KINDS = [{"weighted": False}, {"weighted": True}, {"parts": 3}, {"dose": True, "weighted": True}]
@@ -350,122 +328,105 @@ KINDS = [{"weighted": False}, {"weighted": True}, {"parts": 3}, {"dose": True, "
 @pytest.mark.parametrize("kind", KINDS[1:3])
 def test_joint(kind):
     """Alternating outcomes given the state and a sweep keeps the prior law of functions of the state."""
-    all_above(joint(12_000, 4_000, **kind), ALARM)
+    all_above(keeps_joint_law(Effects(**kind), 12_000, 4_000), ALARM)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_joint_long(kind):
     """Geweke's test of effects with many more draws."""
-    all_above(joint(96_000, 40_000, **kind), ALARM)
+    all_above(keeps_joint_law(Effects(**kind), 96_000, 40_000), ALARM)
 
 
 RATE, LEAF_SD, LOG_SD = 0.4, 0.4, np.geomspace(*count_arms.SPAN, count_arms.GRID)
 
 
-def draw_counts(of, rng):
-    """Draw a state of counts in two arms from the prior: logarithms at the rows, an arm's sd, dispersion."""
+class CountArms(Effects):
+    """Counts in two arms; states: logarithms of rates, at the rows and of arms, an arm's sd, dispersion."""
 
-    def log_sum(codes, shape, rate):
-        trees = [draw_tree(codes, of.model.alpha, of.model.beta, rng) for _ in range(3)]
-        return sum(np.log(rng.gamma(shape, 1 / rate, tree.num_leaves))[tree.leaf] for tree in trees)
+    batches, of_outcomes = 32, True
 
-    mass = LOG_SD * np.exp(-0.5 * (2.0 * LOG_SD / of.prior.scale) ** 2)
-    sds = rng.choice(LOG_SD, 2, p=mass / mass.sum())
-    log_f = log_sum(of.model.codes[:, : of.model.num_rows], *gamma_prior(LEAF_SD, 1))
-    arms = [log_sum(of.codes, *gamma_prior(sd, 3)) for sd in sds]
-    return log_f, arms, sds[0], rng.normal() ** -2.0
+    def __init__(self):
+        super().__init__(parts=2)  # large counts tell so much that a chain hardly moves
+        self.prior = replace(self.prior, scale=0.5, start=0.3)
 
+    def log_sum(self, codes, log_sd, trees, rng):
+        """Draw the logarithm of a product of trees at rows of codes."""
+        shape, rate = gamma_prior(log_sd, trees)
+        drawn = [draw_tree(codes, self.model.alpha, self.model.beta, rng) for _ in range(3)]
+        return sum(np.log(rng.gamma(shape, 1 / rate, tree.num_leaves))[tree.leaf] for tree in drawn)
 
-def count_state(chain):
-    """Return the same of a chain's state."""
-    likelihood, rows = chain._likelihood, slice(len(chain.training.y))
-    log_f, *arms = (counts.STEP * model.log_value[rows] for model in likelihood.models)
-    return log_f, arms, LOG_SD[likelihood._arms.scales[0].place[0]], likelihood.scalars[1]
+    def draw(self, rng):
+        mass = LOG_SD * np.exp(-0.5 * (2.0 * LOG_SD / self.prior.scale) ** 2)
+        sds = rng.choice(LOG_SD, 2, p=mass / mass.sum())
+        log_f = self.log_sum(self.model.codes[:, : self.model.num_rows], LEAF_SD, 1, rng)
+        arms = [self.log_sum(self.codes, sd, 3, rng) for sd in sds]
+        return log_f, arms, sds[0], rng.normal() ** -2.0
 
+    def state_of(self, chain):
+        likelihood, rows = chain._likelihood, slice(self.model.num_rows)
+        log_f, *arms = (counts.STEP * model.log_value[rows] for model in likelihood.models)
+        return log_f, arms, LOG_SD[likelihood._arms.scales[0].place[0]], likelihood.scalars[1]
 
-def count_functions(state, of, rng):
-    """Draw counts given a state; return the functions compared, and the counts."""
-    log_f, arms, sd, dispersion = state
-    mean = RATE * np.exp(log_f + np.choose(of.arms, arms))
-    y = rng.poisson(np.minimum(mean * rng.gamma(dispersion, 1 / dispersion, len(mean)), 1e6)).astype(float)
-    effect = arms[1] - arms[0]
-    values = {
-        "log ratio at a row": effect[0],
-        "log ratio at a row squared": effect[0] ** 2,
-        "mean log ratio": effect.mean(),
-        "log f": log_f[0],
-        "log f x log ratio": log_f[0] * effect[0],
-        "log sd of an arm": np.log(sd),
-        "log sd x spread": np.log(sd) * arms[0].std(),
-        "root of 1/dispersion": 1 / np.sqrt(dispersion),
-        "log of counts": np.mean(np.log1p(y)),
-        "log of counts x log ratio": np.mean(np.log1p(y)) * effect.mean(),
-    }
-    return values, y
+    def outcome(self, state, rng):
+        log_f, arms, _, dispersion = state
+        mean = RATE * np.exp(log_f + np.choose(self.arms, arms))
+        mean = mean * rng.gamma(dispersion, 1 / dispersion, len(mean))
+        return rng.poisson(np.minimum(mean, 1e6)).astype(float)
 
+    def first(self, rng):
+        return np.arange(self.model.num_rows) % 3
 
-def joint_of_counts(rounds, draws):
-    """Return the p-values of Geweke's test of counts in two arms, by function."""
-    of, rng = Setting(parts=2), np.random.default_rng(7)
-    of.prior = replace(of.prior, scale=0.5, start=0.3)  # large counts tell so much that a chain hardly moves
-    entries = {"leaf_sd": LEAF_SD, "k": 2.0, "alpha": of.model.alpha, "beta": of.model.beta}
-    data = training(
-        of.model.codes[:, : of.model.num_rows], np.arange(of.model.num_rows) % 3, prior=entries,
-        family="negative-binomial", num_trees=3, seed=3, **ENDLESS,
-    )  # fmt: skip
-    by_role = {"treatment": of.arms.astype(float)}
-    data = replace(
-        data, constants=replace(data.constants, rate=RATE), parts={"treatment": of.prior}, by_role=by_role
-    )
-    prior = [count_functions(draw_counts(of, rng), of, rng)[0] for _ in range(draws)]
-    chain = Chain.start(data, 0)
-    return keeps_joint_law(
-        chain, prior, lambda own: count_functions(count_state(own), of, rng), rounds, left_out=6, batches=32
-    )
+    def training(self, y, seed):
+        entries = {"leaf_sd": LEAF_SD, "k": 2.0, "alpha": self.model.alpha, "beta": self.model.beta}
+        settings = {"family": "negative-binomial", "num_trees": 3, "seed": seed, **self.lengths}
+        data = training(self.model.codes[:, : self.model.num_rows], y, prior=entries, **settings)
+        parts, by_role = {"treatment": self.prior}, {"treatment": self.treated}
+        return replace(data, constants=replace(data.constants, rate=RATE), parts=parts, by_role=by_role)
+
+    def functions(self, state, y):
+        log_f, arms, sd, dispersion = state
+        effect = arms[1] - arms[0]
+        return {
+            "log ratio at a row": effect[0],
+            "log ratio at a row squared": effect[0] ** 2,
+            "mean log ratio": effect.mean(),
+            "log f": log_f[0],
+            "log f x log ratio": log_f[0] * effect[0],
+            "log sd of an arm": np.log(sd),
+            "log sd x spread": np.log(sd) * arms[0].std(),
+            "root of 1/dispersion": 1 / np.sqrt(dispersion),
+            "log of counts": np.mean(np.log1p(y)),
+            "log of counts x log ratio": np.mean(np.log1p(y)) * effect.mean(),
+        }
 
 
 @pytest.mark.slow
 def test_joint_of_counts():
     """Alternating counts given the state and a sweep keeps the prior law of functions of both."""
-    all_above(joint_of_counts(2400, 1500), ALARM)
+    all_above(keeps_joint_law(CountArms(), 2400, 1500), ALARM)
 
 
 @pytest.mark.long
 def test_joint_of_counts_long():
     """Geweke's test of counts in two arms with many more draws."""
-    all_above(joint_of_counts(40_000, 20_000), ALARM)
+    all_above(keeps_joint_law(CountArms(), 40_000, 20_000), ALARM)
 
 
-def figures(_f, effect, sd, sigma2, _leaves):
-    """Return the figures whose ranks are taken."""
-    return {"average": effect.mean(), "effect at a row": effect[0], "sd": sd, "sigma": sigma2}
-
-
-def calibrated(count, bins, **setting):
-    """Return p-values of the truth's ranks among 63 draws being uniform over replications."""
-    of, rng, ranks = Setting(num_rows=40, **setting), np.random.default_rng(13), []
-    for seed in range(count):
-        truth = of.draw(rng)
-        chain, kept = of.start(of.model.outcome(truth[0], truth[3], rng), seed), []
-        chain.run(300)
-        for _ in range(63):
-            chain.run(15)
-            kept.append(figures(*of.state_of(chain)))
-        own = figures(*truth)
-        ranks.append({name: rank_of(own[name], [each[name] for each in kept], rng) for name in own})
-    return uniform_by_name(ranks, 63, bins)
+def ranks(count, bins, **kind):
+    """Return the p-values of calibration."""
+    return calibrated(Effects(num_rows=40, **kind), count, bins, burnin=300, thin=15)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [{"parts": 1}, {"dose": True}])
 def test_calibrated(kind):
     """The rank of the true effects among their posterior draws is uniform."""
-    all_above(calibrated(64, 8, **kind), ALARM)
+    all_above(ranks(64, 8, **kind), ALARM)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", [{"parts": 1}, {"parts": 3}, {"dose": True}])
 def test_calibrated_long(kind):
     """Ranks of the true effects are uniform over many more replications."""
-    all_above(calibrated(512, 16, **kind), ALARM)
+    all_above(ranks(512, 16, **kind), ALARM)

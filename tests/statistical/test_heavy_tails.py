@@ -4,64 +4,72 @@ import numpy as np
 import pytest
 
 from sampler.bart import student
-from sampler.bart.chain import Chain
 from sampler.noise import DEGREE_GRID
-from tests.support.chain_driver import f_of
-from tests.support.joint_law import ENDLESS, keeps_joint_law
-from tests.support.models.covering_models import Model
-from tests.support.models.precisions import draw_precisions, log_precisions, make_few
+from tests.support.joint_law import Law, keeps_joint_law
+from tests.support.models.precisions import (
+    draw_precisions,
+    figures_of_noise,
+    figures_of_precisions,
+    log_precisions,
+    make_few,
+    spread_of,
+)
 from tests.support.reports.p_values import ALARM, all_above
 
 
-def functions_of(model, f, sigma2, degrees, log_w, leaves):
-    """Return the functions that are compared, at the training rows."""
-    return {
-        "log degrees": np.log(degrees),
-        "log degrees squared": np.log(degrees) ** 2,
-        "few degrees": float(degrees <= 5),
-        "log sigma2": np.log(sigma2),
-        "log sigma2 x log degrees": np.log(sigma2) * np.log(degrees),
-        "f at a row": f[0],
-        "f at a row squared": (f[0] - model.offset) ** 2,
-        "log w at a row": log_w[0],
-        "log w at a row squared": log_w[0] ** 2,
-        "log w x log degrees": log_w[5] * np.log(degrees),
-        "leaves": np.mean(leaves),
-    }
+class Tails(Law):
+    """States: f at the rows, the noise's variance, leaves, degrees of freedom, log precisions and spread."""
 
+    left_out = 12
 
-def outcome(model, f, sigma2, degrees, log_w, rng):
-    """Draw outcomes at the training rows."""
-    scales = rng.gamma(0.5 * degrees, 2 / degrees, model.num_rows)
-    return model.outcome(f[: model.num_rows], sigma2 * np.exp(-log_w) / scales, rng)
+    def __init__(self, noise, *sizes, **options):
+        super().__init__("tails", *sizes, **options)
+        self.noise = noise
+        law = np.exp(student.log_prior())
+        self.law = law / law.sum()
 
+    def training(self, y, seed):
+        return self.model.training(y, **self.lengths, noise=self.noise, seed=seed)
 
-def prior_draw(model, law, forest, rng):
-    """Return the functions at an independent draw from the prior, made by the plain twins."""
-    trees, sigma2 = model.draw(rng)
-    degrees = rng.choice(DEGREE_GRID, p=law)
-    log_w = draw_precisions(model, rng)[0] if forest else np.zeros(model.num_rows)
-    leaves = [tree.num_leaves for tree in trees.trees]
-    return functions_of(model, trees.f, sigma2, degrees, log_w, leaves)
+    def draw(self, rng):
+        trees = self.draw_trees(rng)
+        degrees, of_noise = rng.choice(DEGREE_GRID, p=self.law), (np.zeros(self.model.num_rows), 1.0)
+        if self.noise == "t-forest":
+            log_w, _, spread = draw_precisions(self.model, rng)
+            of_noise = log_w, spread
+        return *trees, degrees, *of_noise
 
+    def state_of(self, chain):
+        of_noise = np.zeros(self.model.num_rows), 1.0
+        if self.noise == "t-forest":
+            of_noise = log_precisions(chain), spread_of(chain)
+        return *self.trees_of(chain), chain._likelihood.outcome.scalars[1], *of_noise
 
-def joint(rounds, draws, noise):
-    """Return the p-values of Geweke's test by function."""
-    forest = noise == "t-forest"
-    model = Model("tails", num_rows=24, num_trees=3, weighted=True, missing=0.1)
-    law = np.exp(student.log_prior())
-    rng = np.random.default_rng(7)
-    prior = [prior_draw(model, law / law.sum(), forest, rng) for _ in range(draws)]
-    y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
-    chain = Chain.start(model.training(y, **ENDLESS, noise=noise, seed=3), 0)
+    def outcome(self, state, rng):
+        f, sigma2, _, degrees, log_w, _ = state
+        scales = rng.gamma(0.5 * degrees, 2 / degrees, self.model.num_rows)
+        return self.model.outcome(f, sigma2 * np.exp(-log_w) / scales, rng)
 
-    def observe(chain):
-        f, sigma2, degrees = f_of(chain), chain.sigma**2, chain._likelihood.outcome.scalars[1]
-        log_w = log_precisions(chain) if forest else np.zeros(model.num_rows)
-        values = functions_of(model, f, sigma2, degrees, log_w, chain._forests[0].num_leaves)
-        return values, outcome(model, f, sigma2, degrees, log_w, rng)
+    def functions(self, state, y):
+        f, sigma2, leaves, degrees, log_w, _ = state
+        return {
+            "log degrees": np.log(degrees),
+            "log degrees squared": np.log(degrees) ** 2,
+            "few degrees": float(degrees <= 5),
+            "log sigma2": np.log(sigma2),
+            "log sigma2 x log degrees": np.log(sigma2) * np.log(degrees),
+            "f at a row": f[0],
+            "f at a row squared": (f[0] - self.model.offset) ** 2,
+            "log w at a row": log_w[0],
+            "log w at a row squared": log_w[0] ** 2,
+            "log w x log degrees": log_w[5] * np.log(degrees),
+            "leaves": np.mean(leaves),
+        }
 
-    return keeps_joint_law(chain, prior, observe, rounds, left_out=12)
+    def figures(self, state):
+        f, sigma2, _, degrees, log_w, spread = state
+        by_row = figures_of_precisions(log_w, spread) if self.noise == "t-forest" else {}
+        return figures_of_noise(f, sigma2, log_w) | {"degrees": degrees} | by_row
 
 
 @pytest.fixture(autouse=True)
@@ -73,11 +81,11 @@ def _few_precisions(monkeypatch):
 @pytest.mark.parametrize("noise", ["t-forest"])
 def test_joint(noise):
     """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
-    all_above(joint(12_000, 5_000, noise), ALARM)
+    all_above(keeps_joint_law(Tails(noise, weighted=True, missing=0.1), 12_000, 5_000), ALARM)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("noise", ["t", "t-forest"])
 def test_joint_long(noise):
     """Geweke's test of heavy tails with many more draws."""
-    all_above(joint(96_000, 50_000, noise), ALARM)
+    all_above(keeps_joint_law(Tails(noise, weighted=True, missing=0.1), 96_000, 50_000), ALARM)

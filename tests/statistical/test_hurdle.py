@@ -7,14 +7,13 @@ import pytest
 from scipy.special import ndtr
 
 from sampler import fit
-from sampler.bart.chain import Chain
 from sampler.prior import HurdleConstants
 from tests.reference.enumerator import Toy
 from tests.reference.ordered import OrderedTrees
 from tests.reference.prior import draw_forest
 from tests.support.chain_driver import STEP, draws_of, training, tree_counts
-from tests.support.models.covering_models import Model
-from tests.support.reports.p_values import ALARM, all_above, chi_square, holds, rank_of, uniform_ranks
+from tests.support.joint_law import Law, calibrated
+from tests.support.reports.p_values import ALARM, all_above, chi_square, holds
 from tests.support.toy_problems import GOLDEN_X, GOLDEN_Y
 
 AT = np.array([False, True, False, False, True])
@@ -80,48 +79,57 @@ def test_trees_have_their_posterior_law_long(moves):
     check_trees(60_000, moves)
 
 
-def calibrated(count, bins):
-    """Return p-values of the truth's ranks among 63 draws being uniform over replications."""
-    model = Model("hurdle", num_rows=60, num_trees=TREES, missing=0.1)
-    codes, shared = model.codes[:, : model.num_rows], (model.alpha, model.beta)
-    rng, ranks = np.random.default_rng(13), []
-    entries = {"leaf_sd": LEAF_SD, "sigma": 0.5, "alpha": model.alpha, "beta": model.beta}
-    for seed in range(count):
-        g = draw_forest(codes, TREES, *shared, POINT_SD, rng, step=STEP).f
-        at = rng.uniform(size=len(g)) < ndtr(OFFSET + g)
-        if not 1 < at.sum() < len(at) - 1:
-            continue
-        f = draw_forest(codes[:, ~at], TREES, *shared, LEAF_SD, rng, step=STEP).f
-        y = np.zeros(len(g))
+class Hurdle(Law):
+    """States: f of the rows that are not at the point, g of all, and which are at the point."""
+
+    seed = 13
+
+    def draw(self, rng):
+        model, at = self.model, np.zeros(self.model.num_rows, bool)
+        codes, shared = model.codes[:, : model.num_rows], (model.alpha, model.beta)
+        while not 1 < at.sum() < len(at) - 1:
+            g = draw_forest(codes, TREES, *shared, POINT_SD, rng, step=STEP).f
+            at = rng.uniform(size=len(g)) < ndtr(OFFSET + g)
+        return draw_forest(codes[:, ~at], TREES, *shared, LEAF_SD, rng, step=STEP).f, g, at
+
+    def outcome(self, state, rng):
+        f, _, at = state
+        y = np.zeros(len(at))
         y[~at] = f + rng.normal(0, 0.5, len(f))
-        data = of_hurdle(
-            codes, y, at, entries, POINT_SD, num_trees=TREES, seed=seed, num_draws=63, num_burnin=300, thin=12
-        )
-        likelihood, drawn = (chain := Chain.start(data, 0))._likelihood, []
-        chain.run(300)
-        for _ in range(63):
-            chain.run(12)
-            numbers, probit = likelihood._numbers, likelihood._probit
-            of_f = STEP * (data.grid_y[~at] - numbers.models[0].residual[: len(f)])
-            residual = probit.models[0].residual[: len(g)]
-            of_g = 2.0**-17 * (probit.outcome.latent[: len(g)] - residual)
-            drawn.append((of_f[0], of_f.mean(), of_g[0], of_g.mean()))
-        truth = f[0], f.mean(), g[0], g.mean()
-        ranks.append([rank_of(*pair, rng) for pair in zip(truth, np.transpose(drawn), strict=True)])
-    names = ("f", "mean of f", "g", "mean of g")
-    return {name: uniform_ranks(own, 63, bins) for name, own in zip(names, np.transpose(ranks), strict=True)}
+        return y
+
+    def training(self, y, seed):
+        entries = {"leaf_sd": LEAF_SD, "sigma": 0.5, "alpha": self.model.alpha, "beta": self.model.beta}
+        codes = self.model.codes[:, : self.model.num_rows]
+        return of_hurdle(codes, y, y == 0, entries, POINT_SD, num_trees=TREES, seed=seed, **self.lengths)
+
+    def state_of(self, chain):
+        at, likelihood = chain.training.at_point, chain._likelihood
+        numbers, probit, rows = likelihood._numbers, likelihood._probit, len(at)
+        of_f = STEP * (chain.training.grid_y[~at] - numbers.models[0].residual[: rows - at.sum()])
+        of_g = 2.0**-17 * (probit.outcome.latent[:rows] - probit.models[0].residual[:rows])
+        return of_f, of_g, at
+
+    def figures(self, state):
+        f, g, _ = state
+        return {"f": f[0], "mean of f": f.mean(), "g": g[0], "mean of g": g.mean()}
+
+
+def ranks(count, bins):
+    """Return the p-values of calibration."""
+    return calibrated(Hurdle("hurdle", 60, TREES, missing=0.1), count, bins, burnin=300, thin=12)
 
 
 @pytest.mark.slow
 def test_calibrated():
     """The rank of the truth among its posterior draws is uniform, of both parts."""
-    all_above(calibrated(64, 8), ALARM)
+    all_above(ranks(64, 8), ALARM)
 
 
 @pytest.mark.long
 def test_calibrated_long():
     """Ranks of the truth are uniform over many more replications."""
-    all_above(calibrated(768, 16), ALARM)
+    all_above(ranks(768, 16), ALARM)
 
 
 @pytest.mark.slow

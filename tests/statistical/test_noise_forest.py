@@ -4,64 +4,65 @@ import numpy as np
 import pytest
 
 from sampler import fit
-from sampler.bart.chain import Chain
-from tests.support.chain_driver import f_of
-from tests.support.joint_law import ENDLESS, keeps_joint_law
-from tests.support.models.covering_models import Model
-from tests.support.models.precisions import draw_precisions, log_precisions, make_few, spread_of
+from tests.support.joint_law import Law, keeps_joint_law
+from tests.support.models.precisions import (
+    draw_precisions,
+    figures_of_noise,
+    figures_of_precisions,
+    log_precisions,
+    make_few,
+    spread_of,
+)
 from tests.support.reports.p_values import ALARM, all_above
 
 
-def functions_of(model, f, sigma2, log_w, leaves, spread, mean_leaves):
-    """Return the functions compared, at the training rows."""
-    return {
-        "log w at a row": log_w[0],
-        "log w at another": log_w[5],
-        "log w at a row squared": log_w[0] ** 2,
-        "product of log w at two rows": log_w[0] * log_w[5],
-        "mean log w": log_w.mean(),
-        "spread of log w": log_w.var(),
-        "log spread": np.log(spread),
-        "log spread squared": np.log(spread) ** 2,
-        "log spread x leaves": np.log(spread) * np.mean(leaves),
-        "leaves of precisions": np.mean(leaves),
-        "leaves of the mean": np.mean(mean_leaves),
-        "log sigma2": np.log(sigma2),
-        "log sigma2 x log w": np.log(sigma2) * log_w[0],
-        "f at a row": f[0],
-        "f at a row squared": (f[0] - model.offset) ** 2,
-    }
+class ByRow(Law):
+    """States: f at the rows, the noise's variance, leaves; log precisions, their trees' leaves and spread."""
+
+    left_out = 6
+
+    def training(self, y, seed):
+        return self.model.training(y, **self.lengths, noise="forest", seed=seed)
+
+    def draw(self, rng):
+        return *self.draw_trees(rng), *draw_precisions(self.model, rng)
+
+    def state_of(self, chain):
+        of_noise = log_precisions(chain), chain._forests[1].num_leaves, spread_of(chain)
+        return *self.trees_of(chain), *of_noise
+
+    def outcome(self, state, rng):
+        f, sigma2, _, log_w, *_ = state
+        return self.model.outcome(f, sigma2 * np.exp(-log_w), rng)
+
+    def functions(self, state, y):
+        f, sigma2, mean_leaves, log_w, leaves, spread = state
+        return {
+            "log w at a row": log_w[0],
+            "log w at another": log_w[5],
+            "log w at a row squared": log_w[0] ** 2,
+            "product of log w at two rows": log_w[0] * log_w[5],
+            "mean log w": log_w.mean(),
+            "spread of log w": log_w.var(),
+            "log spread": np.log(spread),
+            "log spread squared": np.log(spread) ** 2,
+            "log spread x leaves": np.log(spread) * np.mean(leaves),
+            "leaves of precisions": np.mean(leaves),
+            "leaves of the mean": np.mean(mean_leaves),
+            "log sigma2": np.log(sigma2),
+            "log sigma2 x log w": np.log(sigma2) * log_w[0],
+            "f at a row": f[0],
+            "f at a row squared": (f[0] - self.model.offset) ** 2,
+        }
+
+    def figures(self, state):
+        f, sigma2, _, log_w, _, spread = state
+        return figures_of_noise(f, sigma2, log_w) | figures_of_precisions(log_w, spread)
 
 
-def outcome(model, f, sigma2, log_w, rng):
-    """Return outcomes at the training rows."""
-    return model.outcome(f[: model.num_rows], sigma2 * np.exp(-log_w), rng)
-
-
-def prior_draw(model, rng):
-    """Return functions of an independent draw from the prior, by the twins."""
-    forest, sigma2 = model.draw(rng)
-    log_w, leaves, spread = draw_precisions(model, rng)
-    mean_leaves = [tree.num_leaves for tree in forest.trees]
-    return functions_of(model, forest.f, sigma2, log_w, leaves, spread, mean_leaves)
-
-
-def joint(rounds, draws, *, weighted, moves="default"):
-    """Return the p-values of Geweke's test by function."""
-    model = Model("noise", num_rows=24, num_trees=3, weighted=weighted, missing=0.1, moves=moves)
-    rng = np.random.default_rng(7)
-    prior = [prior_draw(model, rng) for _ in range(draws)]
-    y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
-    chain = Chain.start(model.training(y, **ENDLESS, noise="forest", seed=3), 0)
-
-    def observe(chain):
-        f, sigma2 = f_of(chain), chain.sigma**2
-        log_w = log_precisions(chain)
-        leaves = [forest.num_leaves for forest in chain._forests]
-        values = functions_of(model, f, sigma2, log_w, leaves[1], spread_of(chain), leaves[0])
-        return values, outcome(model, f, sigma2, log_w, rng)
-
-    return keeps_joint_law(chain, prior, observe, rounds, left_out=6)
+def law(weighted, moves):
+    """Return a small model with noise by row."""
+    return ByRow("noise", weighted=weighted, missing=0.1, moves=moves)
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def _few_precisions(monkeypatch):
 )
 def test_joint(weighted, moves):
     """Alternating outcomes given the state and a sweep keeps the prior law of functions of the state."""
-    all_above(joint(12_000, 4_000, weighted=weighted, moves=moves), ALARM)
+    all_above(keeps_joint_law(law(weighted, moves), 12_000, 4_000), ALARM)
 
 
 @pytest.mark.long
@@ -85,7 +86,7 @@ def test_joint(weighted, moves):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_joint_long(weighted, moves):
     """Geweke's test of noise by row with many more draws."""
-    all_above(joint(96_000, 40_000, weighted=weighted, moves=moves), ALARM)
+    all_above(keeps_joint_law(law(weighted, moves), 96_000, 40_000), ALARM)
 
 
 def test_intervals_hold_where_the_noise_grows():

@@ -7,23 +7,13 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from sampler.bart.chain import Chain
 from sampler.bart.prior import law_of_number
 from tests.reference.enumerator import Toy
 from tests.reference.ordered import OrderedTrees
 from tests.reference.prior import draw_forest
 from tests.support.chain_driver import STEP, draws_of, fits, training, tree_counts
-from tests.support.joint_law import ENDLESS, keeps_joint_law
-from tests.support.models.covering_models import Model
-from tests.support.reports.p_values import (
-    ALARM,
-    all_above,
-    chi_square,
-    holds,
-    mean_is,
-    rank_of,
-    uniform_ranks,
-)
+from tests.support.joint_law import Law, calibrated, keeps_joint_law
+from tests.support.reports.p_values import ALARM, all_above, chi_square, holds, mean_is
 from tests.support.toy_problems import golden
 
 TREES, LEAF_SD = 3, 0.6
@@ -103,114 +93,90 @@ def test_trees_have_their_posterior_law_long(toy, moves):
     check_trees(toy, 60_000, moves)
 
 
-def draw_state(model, rng):
-    """Draw f at the rows, the leaves of all trees and two thresholds from the prior."""
-    codes = model.codes[:, : model.num_rows]
-    number = TREES
-    if model.number:
-        number = rng.choice(TREES + 1, p=law_of_number(model.number, TREES / 2, TREES))
-    forest = draw_forest(codes, number, model.alpha, model.beta, LEAF_SD, rng, step=STEP)
-    leaves = [*(tree.num_leaves for tree in forest.trees), *[0] * (TREES - number)]
-    return forest.f, leaves, np.sort(rng.normal(size=2))
+class Ordered(Law):
+    """States: f at the rows, the leaves of all trees and two thresholds."""
 
+    left_out, batches, seed, of_outcomes = 6, 32, 13, True
 
-def outcome(f, thresholds, rng):
-    """Draw classes at the rows."""
-    return np.searchsorted(thresholds, f + rng.normal(size=len(f))).astype(float)
+    def __init__(self, num_rows=24, number=""):
+        super().__init__("ordered", num_rows, TREES, missing=0.1, number=number)
+        self.codes = self.model.codes[:, :num_rows]
 
+    def training(self, y, seed):
+        model = self.model
+        entries = {"leaf_sd": LEAF_SD, "alpha": model.alpha, "beta": model.beta, "step": STEP}
+        entries |= {"num_trees": model.number} if model.number else {}
+        settings = {"family": "ordinal", "num_trees": TREES, "seed": seed, **self.lengths}
+        data = training(self.codes, y, prior=entries, **settings)
+        return replace(data, constants=replace(data.constants, thresholds=STARTS))
 
-def functions_of(f, leaves, thresholds, y):
-    """Return the functions that are compared."""
-    edges = np.array([-np.inf, *thresholds, np.inf])
-    own = y.astype(int)
-    return {
-        "first threshold": thresholds[0],
-        "first threshold squared": thresholds[0] ** 2,
-        "gap": thresholds[1] - thresholds[0],
-        "f at a row": f[0],
-        "f at a row squared": f[0] ** 2,
-        "f times threshold": f[3] * thresholds[1],
-        "P(y <= 1) at a row": ndtr(thresholds[1] - f[7]),
-        "leaves": np.mean(leaves),
-        "share of the last class": np.mean(y == 2),
-        "log likelihood": np.log(ndtr(edges[own + 1] - f) - ndtr(edges[own] - f)).mean(),
-    }
+    def first(self, rng):
+        return np.arange(self.model.num_rows) % 3
 
+    def draw(self, rng):
+        model, number = self.model, TREES
+        if model.number:
+            number = rng.choice(TREES + 1, p=law_of_number(model.number, TREES / 2, TREES))
+        forest = draw_forest(self.codes, number, model.alpha, model.beta, LEAF_SD, rng, step=STEP)
+        leaves = [*(tree.num_leaves for tree in forest.trees), *[0] * (TREES - number)]
+        return forest.f, leaves, np.sort(rng.normal(size=2))
 
-def start(model, y, seed, **settings):
-    """Start a chain."""
-    entries = {"leaf_sd": LEAF_SD, "alpha": model.alpha, "beta": model.beta, "step": STEP}
-    entries |= {"num_trees": model.number} if model.number else {}
-    data = training(
-        model.codes[:, : model.num_rows], y, prior=entries, family="ordinal",
-        num_trees=TREES, seed=seed, **(settings or ENDLESS),
-    )  # fmt: skip
-    return Chain.start(replace(data, constants=replace(data.constants, thresholds=STARTS)), 0)
+    def state_of(self, chain):
+        latent = chain._likelihood.outcome.latent[: self.model.num_rows]
+        f = chain.training.constants.step * (latent - chain.residual())
+        return f, chain.leaf_counts, chain._likelihood.scalars[1:3].copy()
 
+    def outcome(self, state, rng):
+        f, _, thresholds = state
+        return np.searchsorted(thresholds, f + rng.normal(size=len(f))).astype(float)
 
-def state_of(chain):
-    """Return f at the rows, the leaves of all trees and the thresholds of a chain's state."""
-    latent = chain._likelihood.outcome.latent[: len(chain.training.y)]
-    f = chain.training.constants.step * (latent - chain.residual())
-    return f, chain.leaf_counts, chain._likelihood.scalars[1:3].copy()
+    def functions(self, state, y):
+        f, leaves, thresholds = state
+        edges = np.array([-np.inf, *thresholds, np.inf])
+        own = y.astype(int)
+        return {
+            "first threshold": thresholds[0],
+            "first threshold squared": thresholds[0] ** 2,
+            "gap": thresholds[1] - thresholds[0],
+            "f at a row": f[0],
+            "f at a row squared": f[0] ** 2,
+            "f times threshold": f[3] * thresholds[1],
+            "P(y <= 1) at a row": ndtr(thresholds[1] - f[7]),
+            "leaves": np.mean(leaves),
+            "share of the last class": np.mean(y == 2),
+            "log likelihood": np.log(ndtr(edges[own + 1] - f) - ndtr(edges[own] - f)).mean(),
+        }
 
-
-def joint(rounds, draws, number=""):
-    """Return the p-values of Geweke's test by function; `number` is the prior of a drawn number of trees."""
-    model = Model("ordered", num_rows=24, num_trees=TREES, missing=0.1, number=number)
-    rng = np.random.default_rng(7)
-    prior = []
-    for _ in range(draws):
-        f, leaves, thresholds = draw_state(model, rng)
-        prior.append(functions_of(f, leaves, thresholds, outcome(f, thresholds, rng)))
-    chain = start(model, np.arange(model.num_rows) % 3, 3)
-
-    def observe(chain):
-        f, leaves, thresholds = state_of(chain)
-        y = outcome(f, thresholds, rng)
-        return functions_of(f, leaves, thresholds, y), y
-
-    return keeps_joint_law(chain, prior, observe, rounds, left_out=6, batches=32)
+    def figures(self, state):
+        f, _, (first, second) = state
+        return {
+            "first threshold": first,
+            "second threshold": second,
+            "f": f[0],
+            "P(y <= 1)": ndtr(second - f[5]),
+        }
 
 
 @pytest.mark.slow
 def test_joint():
     """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
-    all_above(joint(4800, 1500), ALARM)
+    all_above(keeps_joint_law(Ordered(), 4800, 1500), ALARM)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", ["", "uniform"])
 def test_joint_long(number):
     """Geweke's test of ordered classes with many more draws."""
-    all_above(joint(80_000, 20_000, number), ALARM)
-
-
-def calibrated(count, bins):
-    """Return p-values of the truth's ranks among 63 draws being uniform over replications."""
-    model = Model("ordered", num_rows=40, num_trees=TREES, missing=0.1)
-    rng, ranks = np.random.default_rng(13), []
-    for seed in range(count):
-        f, _, thresholds = draw_state(model, rng)
-        truth = thresholds[0], thresholds[1], f[0], ndtr(thresholds[1] - f[5])
-        chain, drawn = start(model, outcome(f, thresholds, rng), seed), []
-        chain.run(200)
-        for _ in range(63):
-            chain.run(12)
-            f, _, thresholds = state_of(chain)
-            drawn.append((thresholds[0], thresholds[1], f[0], ndtr(thresholds[1] - f[5])))
-        ranks.append([rank_of(*pair, rng) for pair in zip(truth, np.transpose(drawn), strict=True)])
-    names = ("first threshold", "second threshold", "f", "P(y <= 1)")
-    return {name: uniform_ranks(own, 63, bins) for name, own in zip(names, np.transpose(ranks), strict=True)}
+    all_above(keeps_joint_law(Ordered(number=number), 80_000, 20_000), ALARM)
 
 
 @pytest.mark.slow
 def test_calibrated():
     """The rank of the truth among its posterior draws is uniform."""
-    all_above(calibrated(64, 8), ALARM)
+    all_above(calibrated(Ordered(40), 64, 8, burnin=200, thin=12), ALARM)
 
 
 @pytest.mark.long
 def test_calibrated_long():
     """Ranks of the truth are uniform over many more replications."""
-    all_above(calibrated(768, 16), ALARM)
+    all_above(calibrated(Ordered(40), 768, 16, burnin=200, thin=12), ALARM)

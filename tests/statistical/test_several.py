@@ -15,24 +15,15 @@ from sampler.training import GroupTraining, SeveralTraining
 from tests.reference.enumerator import Toy, leaves
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import check_resuming, f_of, fits, training, with_outcome
-from tests.support.joint_law import ENDLESS, keeps_joint_law
+from tests.support.joint_law import Law, calibrated, keeps_joint_law
 from tests.support.models.precisions import draw_precisions, make_few
-from tests.support.reports.p_values import (
-    ALARM,
-    all_above,
-    chi_square,
-    holds,
-    mean_is,
-    rank_of,
-    uniform_by_name,
-)
+from tests.support.reports.p_values import ALARM, all_above, chi_square, holds, mean_is
 
 CODES = np.array([[0, 1, 2]])
 Y = np.array([[0.3, 0.8], [-0.4, 0.1], [1.1, 0.5]])
 KNOWN = np.array([[0.3, 0.12], [0.12, 0.2]])
 SHORT, THIN = 5_000, 10
 SCALE = 0.3  # of the prior of intercepts' standard deviations
-RANKED = 63  # draws among which a truth is ranked
 
 # by enumeration of both trees: whether row 2 lacks its second outcome, whether the covariance is drawn, the
 # probabilities of 1, 2, 3 leaves of the first outcome's tree, and where it is known f of both outcomes
@@ -302,20 +293,22 @@ def of_noise(log_w, leaves, spread, covariance):
     }
 
 
-class Pair:
+class Pair(Law):
     """Prior law of two outcomes of 16 rows, some of which lack one of them if `missing`.
 
     The second has two classes if `classes`. Noise differs by row if `uneven`, by few trees (`make_few`).
+    States: the functions compared, f [outcome, row], the errors' covariance, the rows' log precisions.
     """
 
     trees, sds, nu = 2, (0.6, 0.4), 8.0
+    left_out = 8
 
     def __init__(
         self, *, missing, classes=False, weighted=False, grouped=False, uneven=False, moves="default"
     ):
         self.classes, self.uneven, self.moves = classes, uneven, moves
         self.lambdas = (0.5, None if classes else 0.3)
-        self.rng = rng = np.random.default_rng(3)
+        rng = np.random.default_rng(3)
         self.codes = rng.integers(0, 4, (2, 16)).astype(np.uint8)
         self.holes = rng.uniform(size=(16, 2)) < (0.3 if missing else 0.0)
         self.holes[self.holes.all(axis=1)] = False
@@ -323,26 +316,30 @@ class Pair:
         self.weights = rng.uniform(0.3, 3, 16) if weighted else None
         self.group = rng.integers(0, 4, 16).astype(np.int32) if grouped else None
 
-    def outcomes(self, f, covariance, log_w):
-        """Draw the outcomes of all rows, NaN where one is missing, given f [outcome, row] and log w [row]."""
-        errors = self.rng.multivariate_normal(np.zeros(2), covariance, 16) * np.exp(-0.5 * log_w)[:, None]
+    def first(self, rng):
+        return self.outcome((None, np.zeros((2, 16)), np.eye(2), np.zeros(16)), rng)
+
+    def outcome(self, state, rng):
+        """Draw the outcomes of all rows, NaN where one is missing."""
+        _, f, covariance, log_w = state
+        errors = rng.multivariate_normal(np.zeros(2), covariance, 16) * np.exp(-0.5 * log_w)[:, None]
         y = f.T + (errors if self.weights is None else errors / np.sqrt(self.weights)[:, None])
         if self.classes:
             y[:, 1] = y[:, 1] > 0
         return np.where(self.holes, np.nan, y)
 
-    def training(self, outcomes, **settings):
-        """Return the training with these outcomes."""
+    def training(self, y, seed):
         data = problem(
             self.codes,
-            outcomes,
+            y,
             leaf_sds=self.sds,
             lambdas=self.lambdas,
             num_trees=self.trees,
             weights=self.weights,
             uneven=self.uneven,
             moves=self.moves,
-            **settings,
+            seed=seed,
+            **self.lengths,
         )
         parts = tuple(
             replace(part, constants=replace(part.constants, nu=self.nu, leaf_sd=sd / np.sqrt(self.trees)))
@@ -355,29 +352,43 @@ class Pair:
             )
         return replace(data, several=replace(data.several, parts=parts))
 
-    def draw(self):
-        """Draw from the prior: the functions compared, f [outcome, row], the errors' covariance, log w."""
+    def start(self, y, seed):
+        return SeveralChain.start(self.training(y, seed), 0)
+
+    def replace(self, chain, y):
+        if self.classes:
+            with_outcome(chain.chains[1], y[self.rows[1], 1])
+        own = zip(chain.chains, y.T, self.rows, strict=True)
+        chain.set_outcomes([replace(each.training, y=column[rows]) for each, column, rows in own])
+
+    def functions(self, state, y):
+        return state[0]
+
+    def figures(self, state):
+        return state[0]
+
+    def draw(self, rng):
         scale = np.diag([self.nu * (lambda_ or 1.0) for lambda_ in self.lambdas])
-        covariance = stats.invwishart(self.nu + 1, scale).rvs(random_state=self.rng)
+        covariance = stats.invwishart(self.nu + 1, scale).rvs(random_state=rng)
         if self.classes:
             units = np.sqrt([1.0, covariance[1, 1]])
             covariance /= np.outer(units, units)
         f, leaves = np.zeros((2, 16)), []
         for number, (sd, rows) in enumerate(zip(self.sds, self.rows, strict=True)):
             for _ in range(self.trees):
-                tree = draw_tree(self.codes[:, rows], 0.95, 1.0, self.rng)
-                values = self.rng.normal(0, sd / np.sqrt(self.trees), tree.num_leaves)
+                tree = draw_tree(self.codes[:, rows], 0.95, 1.0, rng)
+                values = rng.normal(0, sd / np.sqrt(self.trees), tree.num_leaves)
                 f[number, rows] += values[tree.leaf]
                 leaves += [tree.num_leaves] if number == 0 else []
         values = functions_of(f, covariance, np.mean(leaves))
         if self.group is not None:
-            tau = SCALE * np.tan(self.rng.uniform(size=2) * np.arctan(10.0))
-            effects = tau[:, None] * self.rng.normal(size=(2, 4))
+            tau = SCALE * np.tan(rng.uniform(size=2) * np.arctan(10.0))
+            effects = tau[:, None] * rng.normal(size=(2, 4))
             values |= of_groups(tau, effects)
             f = f + effects[:, self.group]
         log_w = np.zeros(16)
         if self.uneven:
-            log_w, leaves, spread = draw_precisions(self, self.rng)
+            log_w, leaves, spread = draw_precisions(self, rng)
             values |= of_noise(log_w, np.mean(leaves), spread, covariance)
         return values, f, covariance, log_w
 
@@ -388,7 +399,6 @@ class Pair:
         return total, [tree.num_leaves for tree in trees]
 
     def state_of(self, chain):
-        """Return the same of a chain's state."""
         f = np.zeros((2, 16))
         for number, (own, rows) in enumerate(zip(chain.chains, self.rows, strict=True)):
             f[number, rows] = f_of(own)
@@ -411,49 +421,9 @@ class Pair:
         return values, f, covariance, log_w
 
 
-def joint(rounds, draws, **options):
-    """Return the p-values of Geweke's test by function."""
-    pair = Pair(**options)
-    data = pair.training(pair.outcomes(np.zeros((2, 16)), np.eye(2), np.zeros(16)), **ENDLESS, seed=6)
-
-    def observe(chain):
-        values, *state = pair.state_of(chain)
-        return values, pair.outcomes(*state)
-
-    def put(chain, y):
-        if pair.classes:
-            with_outcome(chain.chains[1], y[pair.rows[1], 1])
-        own = [
-            replace(each.training, y=column[rows])
-            for each, column, rows in zip(chain.chains, y.T, pair.rows, strict=True)
-        ]
-        chain.set_outcomes(own)
-
-    chain = SeveralChain.start(data, 0)
-    prior = [pair.draw()[0] for _ in range(draws)]
-    return keeps_joint_law(chain, prior, observe, rounds, replace=put, left_out=8)
-
-
-def ranks(replications, **options):
-    """Return the ranks of truths drawn from the prior among draws of their posteriors, by function."""
-    pair = Pair(**options)
-    found = []
-    for seed in range(replications):
-        truth, *state = pair.draw()
-        y = pair.outcomes(*state)
-        chain = SeveralChain.start(pair.training(y, **ENDLESS, seed=seed), 0)
-        chain.run(300)
-        states = []
-        for _ in range(RANKED):
-            chain.run(THIN)
-            states.append(pair.state_of(chain)[0])
-        found.append(
-            {
-                name: rank_of(own, np.array([each[name] for each in states]), pair.rng)
-                for name, own in truth.items()
-            }
-        )
-    return found
+def ranks(count, bins, **options):
+    """Return the p-values of calibration."""
+    return calibrated(Pair(**options), count, bins, burnin=300, thin=THIN)
 
 
 OPTIONS = [{"missing": missing} | classes for classes in ({}, {"classes": True}) for missing in (False, True)]
@@ -478,25 +448,25 @@ def _few_precisions(monkeypatch):
 @pytest.mark.parametrize("options", [OPTIONS[-1], UNEVEN], ids=str)
 def test_calibrated(options):
     """Simulation-based calibration: ranks of the truth among its posterior draws are uniform."""
-    all_above(uniform_by_name(ranks(48, **options), RANKED, 8), ALARM)
+    all_above(ranks(48, 8, **options), ALARM)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("options", LONG, ids=str)
 def test_calibrated_long(options):
     """Simulation-based calibration of several outcomes with many more replications."""
-    all_above(uniform_by_name(ranks(1_280, **options), RANKED, 8), ALARM)
+    all_above(ranks(1_280, 8, **options), ALARM)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [OPTIONS[1], WEIGHTED, GROUPED, GROUPED_CLASSES, UNEVEN], ids=str)
 def test_joint(options):
     """Alternating outcomes given the state and a sweep keeps the prior law of functions of the state."""
-    all_above(joint(12_000, 4_000, **options), ALARM)
+    all_above(keeps_joint_law(Pair(**options), 12_000, 4_000), ALARM)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("options", LONG, ids=str)
 def test_joint_long(options):
     """Geweke's test of several outcomes with many more draws."""
-    all_above(joint(96_000, 40_000, **options), ALARM)
+    all_above(keeps_joint_law(Pair(**options), 96_000, 40_000), ALARM)

@@ -34,3 +34,18 @@ def log_precisions(chain):
 def spread_of(chain):
     """Return the spread of a chain's state."""
     return chain._likelihood.scalars[chain._likelihood.scalar_names.index("noise_spread")]
+
+
+def figures_of_noise(f, sigma2, log_w=(0.0,) * 4):
+    """Return figures ranked under every noise, whose size at a row is known better than sigma."""
+    return {
+        "f at a row": f[0],
+        "mean of f": f.mean(),
+        "spread of f": f.var(),
+        "noise at a row": 0.5 * (np.log(sigma2) - log_w[3]),
+    }
+
+
+def figures_of_precisions(log_w, spread):
+    """Return figures of noise by row that are ranked."""
+    return {"log w at a row": log_w[0], "spread of log w": log_w.var(), "spread": spread}
