@@ -12,7 +12,9 @@ import pytest
 import sampler.settings
 from sampler import SettingsError, fit
 from sampler.bart.prior import check_prior
+from sampler.costs.memory import estimate
 from sampler.definitions.data import ROLES
+from sampler.noise import NOISE_TREES
 from sampler.settings import ALL_SETTINGS, SETTINGS, Settings
 from sampler.sklearn import BARTRegressor
 from worker.fits import fit_spec
@@ -98,20 +100,97 @@ def test_a_keyword_that_is_no_setting():
         Settings.resolve(num_tree=3)
 
 
-@pytest.mark.parametrize("noise", ["loud", ["t"], 5])
-def test_an_unknown_noise_is_named_beside_a_transform_too(noise):
-    """A noise that doesn't exist is refused by name, whatever else is set."""
-    with pytest.raises(SettingsError, match="noise must be one of constant") as refused:
-        Settings.resolve(noise=noise, transform="log")
-    assert refused.value.field == "noise"
+OTHERS = ("forest", "t", "mixture", "auto")
+ONLY_NUMBERS = "only numbers have noise"
+ONE_TREE = "method bcart has no second forest"
+KINDS = "noise must be one of constant, forest, t, t-forest, mixture, auto, not"
+SEARCHED = {"method": "dcc-tree"}
+HALVES = {"grow": 0.5, "prune": 0.5}
 
 
-@pytest.mark.parametrize("search", ["iterations", [1], 5], ids=str)
-def test_a_search_is_a_dict(search):
-    """Entries of a search that are no dict are refused by the field's name."""
-    with pytest.raises(SettingsError, match="dict") as refused:
-        Settings.resolve(method="dcc-tree", search=search)
-    assert refused.value.field == "search"
+@pytest.mark.parametrize(
+    ("settings", "field", "words"),
+    [
+        *(
+            ({"noise": n, "family": "probit"}, "noise", ONLY_NUMBERS)
+            for n in ("forest", "t", "mixture", "auto")
+        ),
+        *(({"noise": n, "method": "bcart"}, "noise", ONE_TREE) for n in OTHERS),
+        *(({"noise": "forest", "family": f}, "noise", ONLY_NUMBERS) for f in ("categorical", "poisson")),
+        *(({"noise": n, "transform": "log"}, "noise", KINDS) for n in ("loud", ["t"], 5)),
+        ({"noise": "loud"}, "noise", KINDS),
+        ({"noise": "mixture", "transform": "log"}, "transform", "transform must be none with noise=mixture"),
+        ({"linear": True, "family": "probit"}, "linear", "only numbers and classes"),
+        ({"linear": True, "method": "bcart"}, "linear", "method bcart has no linear part"),
+        ({"linear": "yes"}, "linear", "linear must be true, false or auto, not 'yes'"),
+        *(({"moves": "cgm", "family": f}, "moves", "moves with change") for f in ("categorical", "poisson")),
+        ({"moves": "fast"}, "moves", "growprune"),
+        ({"moves": {"grow": 1.0}}, "moves", "both grow and prune"),
+        ({"moves": {"grow": 0.5, "prune": 0.4}}, "moves", "sum to 1"),
+        ({"moves": HALVES | {"jump": 0.1}}, "moves", "unknown move 'jump'"),
+        ({"moves": HALVES | {"rule": 1.5}}, "moves", "from 0 to 1"),
+        ({"moves": "pg", "method": "bcart"}, "moves", "moves must be one of default, cgm, growprune"),
+        ({"moves": "cgm", "method": "smc"}, "moves", "moves must be one of default, optimal, prior"),
+        ({"num_trees": 0}, "num_trees", "num_trees must be a whole number from 1"),
+        ({"num_trees": 5, "method": "bcart"}, "num_trees", "num_trees must be 1"),
+        ({"num_draws": 2.5}, "num_draws", "num_draws must be a whole number"),
+        ({"seed": True}, "seed", "seed must be a whole number"),
+        ({"thin": 3, "method": "smc"}, "thin", "thin must be 1, or left out: method smc has particles"),
+        ({"family": "survival"}, "family", "gaussian, hurdle, probit"),
+        ({"family": "probit", "method": "bcart"}, "family", "takes family gaussian or categorical"),
+        ({"family": "poisson", "method": "bcart"}, "family", "goes with method bart"),
+        ({"family": "categorical", "method": "bcart-mean-variance"}, "family", "takes family gaussian"),
+        ({"search": {"draws": 20}, "method": "bart"}, "search", "doesn't search over topologies"),
+        *(
+            (SEARCHED | {"search": each}, "search", "search must be a dict")
+            for each in ("iterations", [1], 5)
+        ),
+        (SEARCHED | {"search": {"depth": 3}}, "search.depth", "unknown entry 'depth' of search"),
+        (SEARCHED | {"search": {"iterations": 0}}, "search.iterations", "search iterations must be a whole"),
+        (SEARCHED | {"search": {"delta": 1.5}}, "search.delta", "search delta must be a number from 0 to 1"),
+        (SEARCHED | {"search": {"draws": 20, "samples": 1, "chains": 1}}, "num_draws", "at least num_draws"),
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_refused_by_name(settings, field, words):
+    """Settings that are wrong, alone or beside another, are refused with what is accepted."""
+    with pytest.raises(SettingsError, match=re.escape(words)) as refused:
+        Settings.resolve(**settings)
+    assert refused.value.field == field
+
+
+MILLION = 10**6
+
+
+@pytest.mark.parametrize(
+    ("more", "columns", "bytes_of_a_row", "times"),
+    [
+        ({"noise": "t"}, 5, 24, 1.5),
+        ({"noise": "forest"}, 5, 32 + NOISE_TREES, 2.0),
+        ({"noise": "mixture"}, 5, 24, 1.5),
+        ({"linear": True}, 50, 50 * 24, 1.0),
+    ],
+    ids=str,
+)
+def test_estimates_count_what_a_setting_adds(more, columns, bytes_of_a_row, times):
+    """A fit takes more memory with it, by so many bytes a row, and more than so many times the time."""
+    beside = {"holdout": None, "weights": None}
+    plain, with_it = (
+        estimate(Settings.resolve(**settings).to_json() | beside, MILLION, columns)
+        for settings in (
+            {"noise": "constant", "linear": False},
+            {"noise": "constant", "linear": False} | more,
+        )
+    )
+    assert with_it.bytes - plain.bytes == MILLION * bytes_of_a_row
+    assert with_it.seconds > times * plain.seconds
+
+
+def test_estimates_count_what_may_be_chosen():
+    """Memory is that of the largest kind of noise."""
+    settings = Settings.resolve(noise="auto").to_json()
+    auto, largest = (estimate(settings | {"noise": noise}, 10_000, 5) for noise in ("auto", "t-forest"))
+    assert auto.bytes == largest.bytes
 
 
 def test_the_form_and_fit_know_every_setting():

@@ -12,7 +12,6 @@ from sampler.bart.chain import Chain
 from sampler.bart.families import categorical
 from sampler.bart.kernels.steps import leaf_scale
 from sampler.preparation import prepare
-from sampler.settings import Settings
 from tests.reference.log_linear import ClassTrees
 from tests.support.chain_driver import check_resuming, training
 
@@ -152,20 +151,6 @@ def test_without_data_every_class_is_as_likely_as_its_share():
     shares = posterior.constants["shares"]
     assert log_odds.mean() == pytest.approx(np.log(shares[1] / shares[0]), abs=0.25)
     assert log_odds.std() == pytest.approx(2**0.5 * 7.22 / 2, rel=0.12)
-
-
-@pytest.mark.parametrize(
-    ("settings", "field"),
-    [
-        ({"moves": "cgm"}, "moves"),
-        ({"noise": "forest"}, "noise"),
-    ],
-)
-def test_what_classes_do_not_go_with(settings, field):
-    """Each setting is refused by name."""
-    with pytest.raises(SettingsError) as refused:
-        Settings.resolve(family="categorical", **settings)
-    assert refused.value.field == field
 
 
 @pytest.mark.parametrize("name", ["sparse", "nu", "offset"])

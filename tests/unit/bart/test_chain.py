@@ -224,26 +224,6 @@ def test_constants_and_settings_survive_json():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        ({"num_trees": 0}, "num_trees must be a whole number from 1"),
-        ({"num_draws": 2.5}, "num_draws"),
-        ({"seed": True}, "seed"),
-        ({"family": "survival"}, "gaussian, hurdle, probit"),
-        ({"moves": "fast"}, "growprune"),
-        ({"moves": {"grow": 1.0}}, "both grow and prune"),
-        ({"moves": {"grow": 0.5, "prune": 0.4}}, "sum to 1"),
-        ({"moves": {"grow": 0.5, "prune": 0.5, "jump": 0.1}}, "unknown move 'jump'"),
-        ({"moves": {"grow": 0.5, "prune": 0.5, "rule": 1.5}}, "from 0 to 1"),
-    ],
-)
-def test_wrong_settings_say_what_is_accepted(wrong, says):
-    """The error of an invalid setting names it and the accepted values."""
-    with pytest.raises(SettingsError, match=says):
-        Settings.resolve(**wrong)
-
-
-@pytest.mark.parametrize(
     ("prior", "says"),
     [
         ({"kk": 1}, "accepted are k, alpha"),

@@ -15,7 +15,6 @@ from sampler.bart.families.count_arms import CountArms
 from sampler.bart.log_linear import STEP
 from sampler.posterior.laws.count_law import CountLaw
 from sampler.preparation import prepare
-from sampler.settings import Settings
 from tests.reference.enumerator import leaf_law
 from tests.reference.log_linear import CountTrees
 from tests.support.chain_driver import check_resuming, training
@@ -263,17 +262,6 @@ def test_a_very_large_dispersion_is_poisson():
         chain.run(10**6)
         means.append(np.exp(counts.STEP * chain._models[0].log_value[:300]))
     assert np.corrcoef(*np.log(means))[0, 1] > 0.8
-
-
-@pytest.mark.parametrize(
-    ("settings", "field"),
-    [({"moves": "cgm"}, "moves"), ({"noise": "forest"}, "noise")],
-)
-def test_what_counts_do_not_go_with(settings, field):
-    """Each setting is refused by name."""
-    with pytest.raises(SettingsError) as refused:
-        Settings.resolve(family="poisson", **settings)
-    assert refused.value.field == field
 
 
 def test_what_is_no_count_or_exposure_is_refused():

@@ -7,17 +7,15 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from sampler import PackedError, SettingsError, fit, load
+from sampler import PackedError, fit, load
 from sampler.bart import student
 from sampler.bart.chain import Chain
-from sampler.costs.memory import estimate
 from sampler.noise import DEGREE_GRID
 from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.untrusted import read_contents
 from sampler.posterior.weighting import noise_law
 from sampler.posterior.weighting.student_noise import Student, sd_of
 from sampler.preparation import prepare
-from sampler.settings import Settings
 from tests.support.chain_driver import check_resuming, training
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
@@ -158,24 +156,3 @@ def test_a_file_of_odd_degrees_is_refused():
         odd = [replace(draws, scalars=scalars) for draws in chains]
         with pytest.raises(PackedError, match="degrees"):
             StoredDraws(posterior.header, odd, [], [])
-
-
-@pytest.mark.parametrize(
-    ("settings", "field"),
-    [({"family": "probit"}, "noise"), ({"method": "bcart"}, "noise")],
-)
-def test_what_heavy_tails_do_not_go_with(settings, field):
-    """Each is refused by name."""
-    with pytest.raises(SettingsError) as refused:
-        Settings.resolve(**{"noise": "t"} | settings)
-    assert refused.value.field == field
-
-
-def test_estimates_count_the_scales():
-    """A fit with heavy tails takes more memory and time than one without."""
-    settings = {"holdout": None, "weights": None}
-    plain, heavy = (
-        estimate(Settings.resolve(noise=noise).to_json() | settings, 10**6, 5) for noise in ("constant", "t")
-    )
-    assert heavy.bytes - plain.bytes == 10**6 * 24
-    assert heavy.seconds > 1.5 * plain.seconds

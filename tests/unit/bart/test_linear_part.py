@@ -10,7 +10,6 @@ from sampler import DataError, PackedError, SettingsError, fit, load
 from sampler.bart.chain import Chain
 from sampler.bart.families.likelihood import Likelihood
 from sampler.bart.kernels.steps.linear_part import apply_slopes, find_rotation
-from sampler.costs.memory import estimate
 from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.data.transform import IDENTITY
 from sampler.posterior.untrusted import read_contents
@@ -327,21 +326,6 @@ def test_scale_changes_units_alone():
     np.testing.assert_allclose(a.predict(X).upper * 2.0**20, b.predict(X).upper, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("settings", "field"),
-    [
-        ({"family": "probit"}, "linear"),
-        ({"method": "bcart"}, "linear"),
-        ({"linear": "yes"}, "linear"),
-    ],
-)
-def test_what_a_linear_part_does_not_go_with(settings, field):
-    """Each is refused by name."""
-    with pytest.raises(SettingsError) as refused:
-        Settings.resolve(**{"linear": True} | settings)
-    assert refused.value.field == field
-
-
 def test_a_linear_part_needs_terms():
     """Columns that don't vary give none, and a category of hundreds of levels too many."""
     many = {"c": [f"level {k % 260}" for k in range(600)]}
@@ -349,13 +333,3 @@ def test_a_linear_part_needs_terms():
         with pytest.raises(SettingsError, match="1 to 250 terms") as refused:
             prepare(X, np.arange(600.0), linear=True, columns={"c": "category"} if "c" in X else None)
         assert refused.value.field == "linear"
-
-
-def test_estimates_count_the_terms():
-    """A fit with it takes more memory and time than one without, in proportion to the columns."""
-    settings = {"holdout": None, "weights": None}
-    plain, line = (
-        estimate(Settings.resolve(linear=linear).to_json() | settings, 10**6, 50) for linear in (False, True)
-    )
-    assert line.bytes - plain.bytes == 10**6 * 50 * 24
-    assert line.seconds > plain.seconds

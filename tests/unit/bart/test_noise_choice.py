@@ -6,13 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sampler import DataWarning, PackedError, SettingsError, fit, load
-from sampler.costs.memory import estimate
+from sampler import DataWarning, PackedError, fit, load
 from sampler.noise import NoiseChoice
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare, prepare_again
 from sampler.preparation.quick_choice import hits
-from sampler.settings import Settings
 from sampler.storage.model_header import Header
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
@@ -151,17 +149,6 @@ def test_the_choice_does_not_depend_on_lengths_and_seeds():
     assert one.noise_choice == other.noise_choice
 
 
-@pytest.mark.parametrize(
-    ("settings", "field"),
-    [({"family": "probit"}, "noise"), ({"method": "bcart"}, "noise")],
-)
-def test_what_a_choice_does_not_go_with(settings, field):
-    """Classes have no noise, single trees no second forest."""
-    with pytest.raises(SettingsError) as caught:
-        Settings.resolve(noise="auto", **settings)
-    assert caught.value.field == field
-
-
 def test_odd_evidence_is_refused():
     """A file's evidence has known kinds and finite numbers; its noise is chosen."""
     right = {"rows": 9, "gain": 0.5, "gain_error": 0.1}
@@ -174,13 +161,6 @@ def test_odd_evidence_is_refused():
     posterior.law.draws.header = replace(posterior.header, settings=posterior.settings | {"noise": "auto"})
     with pytest.raises(PackedError, match="noise"):
         read_contents(posterior.to_bytes())
-
-
-def test_estimates_count_what_may_be_chosen():
-    """Memory is that of the largest kind."""
-    settings = Settings.resolve(noise="auto").to_json()
-    auto, largest = (estimate(settings | {"noise": noise}, 10_000, 5) for noise in ("auto", "t-forest"))
-    assert auto.bytes == largest.bytes
 
 
 def test_outcomes_without_noise_have_constant_noise():

@@ -10,10 +10,7 @@ from sampler.bart import log_linear, noise_forest, row_noise
 from sampler.bart.chain import Chain
 from sampler.bart.checkpoint import read_checkpoint, write_checkpoint
 from sampler.bart.kernels.leaf_models.log_linear_pass import log_gamma
-from sampler.costs.memory import estimate
 from sampler.errors import PackedError
-from sampler.noise import NOISE_TREES
-from sampler.settings import Settings
 from tests.reference.enumerator import leaf_law
 from tests.reference.log_linear import Precisions
 from tests.support.chain_driver import check_resuming, training
@@ -199,29 +196,3 @@ def test_scale_and_weights_change_units_alone():
     np.testing.assert_array_equal(a.mean * 2.0**20, b.mean)
     np.testing.assert_array_equal(base.leaf_counts, scaled.leaf_counts)
     np.testing.assert_allclose(base.sigma * 2.0**5, scaled.sigma, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("settings", "field"),
-    [
-        ({"family": "probit"}, "noise"),
-        ({"method": "bcart"}, "noise"),
-        ({"noise": "loud"}, "noise"),
-    ],
-)
-def test_settings_without_noise_by_row_are_refused(settings, field):
-    """Settings that noise by row excludes are refused by name."""
-    with pytest.raises(SettingsError) as refused:
-        Settings.resolve(**{"noise": "forest"} | settings)
-    assert refused.value.field == field
-
-
-def test_estimates_count_the_second_forest():
-    """The estimated memory and time of a fit are larger with noise by row than without."""
-    settings = {"holdout": None, "weights": None}
-    plain, forest = (
-        estimate(Settings.resolve(noise=noise).to_json() | settings, 10**7, 5)
-        for noise in ("constant", "forest")
-    )
-    assert forest.bytes - plain.bytes == 10**7 * (32 + NOISE_TREES)
-    assert forest.seconds > 2 * plain.seconds

@@ -12,7 +12,6 @@ from sampler import DataError, PackedError, Sampler, SettingsError, fit, load
 from sampler.bart import noise_mixture
 from sampler.bart.chain import Chain
 from sampler.bart.noise_mixture import with_noise_mean
-from sampler.costs.memory import estimate
 from sampler.noise import COMPONENTS, component_names
 from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.untrusted import read_contents
@@ -20,7 +19,6 @@ from sampler.posterior.weighting import noise_law
 from sampler.posterior.weighting.mixture_noise import Mixture
 from sampler.posterior.weighting.quantiles import noise_mixture as quantiles_of
 from sampler.preparation import prepare
-from sampler.settings import Settings
 from tests.support.chain_driver import check_resuming, training
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
@@ -263,21 +261,6 @@ def test_a_file_of_odd_components_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("settings", "field"),
-    [
-        ({"family": "probit"}, "noise"),
-        ({"method": "bcart"}, "noise"),
-        ({"transform": "log"}, "transform"),
-    ],
-)
-def test_what_a_mixture_does_not_go_with(settings, field):
-    """Each is refused by name."""
-    with pytest.raises(SettingsError) as refused:
-        Settings.resolve(**{"noise": "mixture"} | settings)
-    assert refused.value.field == field
-
-
-@pytest.mark.parametrize(
     ("more", "field"),
     [
         ({"weights": np.ones(40)}, "weights"),
@@ -292,14 +275,3 @@ def test_what_rows_and_priors_a_mixture_does_not_take(more, field):
     with pytest.raises((SettingsError, DataError)) as refused:
         prepare(X, np.abs(y) + 1, noise="mixture", **LENGTHS, **more)
     assert refused.value.field == field
-
-
-def test_estimates_count_the_labels():
-    """A fit with a mixture takes more memory and time than one without."""
-    settings = {"holdout": None, "weights": None}
-    plain, mixed = (
-        estimate(Settings.resolve(noise=noise).to_json() | settings, 10**6, 5)
-        for noise in ("constant", "mixture")
-    )
-    assert mixed.bytes > plain.bytes
-    assert mixed.seconds > 1.5 * plain.seconds

@@ -224,24 +224,6 @@ def test_few_particles_of_large_trees():
     assert np.mean((posterior.predict({"x": x}, level=None).mean - y) ** 2) < 0.1
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"method": "bcart", "num_trees": 5}, "num_trees must be 1"),
-        ({"method": "bcart", "family": "probit"}, "takes family gaussian or categorical"),
-        ({"method": "bcart", "family": "poisson"}, "goes with method bart"),
-        ({"method": "bcart-mean-variance", "family": "categorical"}, "takes family gaussian"),
-        ({"method": "bcart", "moves": "pg"}, "moves must be one of default, cgm, growprune"),
-        ({"method": "smc", "thin": 3}, "thin must be 1, or left out: method smc has particles"),
-        ({"method": "smc", "moves": "cgm"}, "moves must be one of default, optimal, prior"),
-    ],
-)
-def test_settings_of_other_methods_are_refused(settings, message):
-    """A setting that a method lacks is refused with the settings that it has."""
-    with pytest.raises(SettingsError, match=message):
-        Settings.resolve(**settings)
-
-
 def test_explanations_weigh_draws_as_predictions_do(rng):
     """Means of SHAP values, effects and contrasts are those of `predict`, within its Monte Carlo error.
 

@@ -262,22 +262,6 @@ def test_a_run_resumes_bit_for_bit():
     assert chain.statistics() == whole.statistics()
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"search": {"depth": 3}}, "unknown entry 'depth' of search"),
-        ({"search": {"iterations": 0}}, "search iterations must be a whole number from 1"),
-        ({"search": {"delta": 1.5}}, "search delta must be a number from 0 to 1"),
-        ({"search": {"draws": 20, "samples": 1, "chains": 1}}, "at least num_draws"),
-        ({"method": "bart", "search": {"draws": 20}}, "doesn't search over topologies"),
-    ],
-)
-def test_wrong_settings_of_a_search_are_refused(settings, message):
-    """The error of an invalid search setting says what is accepted."""
-    with pytest.raises(SettingsError, match=message):
-        Settings.resolve(**{"method": "dcc-tree"} | settings)
-
-
 def test_settings_are_restored_from_json():
     """Resolved settings are restored unchanged; methods without a search store none."""
     settings = Settings.resolve(method="dcc-tree", search={"chains": 3})
