@@ -2,8 +2,11 @@
 
 import ast
 import gc
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @cache
@@ -17,3 +20,16 @@ def parsed(path: Path) -> ast.Module:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def definitions(
+    tree: ast.Module,
+) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield a module and the classes and functions in it, without a look at expressions."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Definition):
+            yield node
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting += getattr(node, part, ())

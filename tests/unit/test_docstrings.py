@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.source import parsed
+from tests.support.source import definitions, parsed
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("app", "bartserve", "lab", "sampler", "worker")
@@ -19,16 +19,13 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 @cache
 def documented(packages=PACKAGES):
     """Return the place, node and docstring of every documented module, class and function."""
-    definitions = []
-    for package in packages:
-        for file in sorted((ROOT / package).rglob("*.py")):
-            name = str(file.relative_to(ROOT))
-            for node in ast.walk(parsed(file)):
-                if isinstance(node, (ast.Module, ast.ClassDef, *FUNCTIONS)):
-                    text = ast.get_docstring(node)
-                    if text:
-                        definitions.append((f"{name}:{getattr(node, 'name', '')}", node, text))
-    return definitions
+    return [
+        (f"{file.relative_to(ROOT)}:{getattr(node, 'name', '')}", node, text)
+        for package in packages
+        for file in sorted((ROOT / package).rglob("*.py"))
+        for node in definitions(parsed(file))
+        if (text := ast.get_docstring(node))
+    ]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -124,16 +121,22 @@ def own_nodes(function):
             waiting += ast.iter_child_nodes(node)
 
 
+def returns_a_value(node):
+    """Tell whether a node is a return of something."""
+    return isinstance(node, ast.Return) and node.value is not None
+
+
 def test_returns_and_yields_sections_describe_a_result():
     """Functions with a Returns section return a value, and functions with a Yields section yield one."""
     wrong = []
     for place, node, text in documented():
         if not isinstance(node, FUNCTIONS):
             continue
-        nodes = list(own_nodes(node))
-        returns = any(isinstance(each, ast.Return) and each.value is not None for each in nodes)
-        yields = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in nodes)
-        if (section(text, "Returns") and not returns) or (section(text, "Yields") and not yields):
+        if section(text, "Returns") and not any(map(returns_a_value, own_nodes(node))):
+            wrong.append(place)
+        if section(text, "Yields") and not any(
+            isinstance(each, ast.Yield | ast.YieldFrom) for each in own_nodes(node)
+        ):
             wrong.append(place)
     assert wrong == []
 
@@ -148,7 +151,7 @@ def test_results_of_the_sampler_are_described():
             or not section(text, "Parameters")
         ):
             continue
-        returns = any(isinstance(each, ast.Return) and each.value is not None for each in own_nodes(node))
+        returns = any(map(returns_a_value, own_nodes(node)))
         opening = text.partition("\nParameters\n")[0]
         if returns and section(text, "Returns") is None and not re.search(r"\b[Rr]eturns?\b", opening):
             silent.append(place)
