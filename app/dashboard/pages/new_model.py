@@ -3,6 +3,7 @@
 All other settings are loaded when they are asked for, with what was entered before.
 """
 
+import hashlib
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -104,8 +105,11 @@ def create(
 
     try:
         body = body_of(form)
-        # A form sent twice (by a double click or a reload) creates one model.
-        token = IdempotentRequest(owner, "form /ui/models", text(form, "once"), repr(body))
+        # A form sent twice (by a double click or a reload) creates one model; one that was gone back to and
+        # changed creates another.
+        content = hashlib.sha256(repr(body).encode()).hexdigest()
+        key = f"{sent} {content}" if (sent := text(form, "once")) else None
+        token = IdempotentRequest(owner, "form /ui/models", key, content)
         answer = once(engine, token, make)
     except ServiceError as error:
         if error.status not in {404, 422}:

@@ -20,7 +20,7 @@ pytestmark = only("sqlite")
 
 
 def test_a_model_is_made_by_the_form_and_a_second_click_makes_no_second(browser, client):
-    """A form creates a model with its target, features and settings; sent twice it creates one."""
+    """A form creates a model; sent twice it creates one, gone back to and changed it creates another."""
     dataset = post_csv(client, table(60)).json()
     form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}&all=1")).hidden
     form |= {"target": "y", "features": ["size", "y"], "holdout": "20", "num_trees": "10", "name": "mine"}
@@ -35,6 +35,11 @@ def test_a_model_is_made_by_the_form_and_a_second_click_makes_no_second(browser,
     assert model["settings"]["features"] == ["size"]
     assert (model["settings"]["holdout"], model["settings"]["num_trees"]) == (0.2, 10)
     assert model["settings"]["family"] == "gaussian"
+
+    changed = browser.post("/ui/models", data=form | {"num_trees": "11"})
+    assert changed.url != first.url
+    trees = [each["settings"]["num_trees"] for each in client.get("/models").json()["items"]]
+    assert sorted(trees) == [10, 11]
 
 
 def test_what_a_fit_takes_is_estimated_before_it_starts(browser, client):
