@@ -20,7 +20,7 @@ from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import SentForm, text
 from app.dashboard.forms.fit_form import KIND, body_of, field_of, request_of
 from app.services import datasets, health
-from app.services.access.idempotency import IdempotentRequest, StoredResponse, once
+from app.services.access.idempotency import IdempotentRequest, InFlightError, StoredResponse, once
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import Fault, ServiceError
 from app.services.fits import creation
@@ -111,6 +111,8 @@ def create(
         key = f"{sent} {content}" if (sent := text(form, "once")) else None
         token = IdempotentRequest(owner, "form /ui/models", key, content)
         answer = once(engine, token, make)
+    except InFlightError:  # of two clicks without JavaScript; the model of the first comes there
+        return render.see_other("/ui/models")
     except ServiceError as error:
         if error.status not in {404, 422}:
             raise

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 
+from app.services.fits import creation
 from app.store.engine import session_scope
 from app.store.queue import units
 from tests.support.api_calls import post_csv, problem, table
@@ -40,6 +41,25 @@ def test_a_model_is_made_by_the_form_and_a_second_click_makes_no_second(browser,
     assert changed.url != first.url
     trees = [each["settings"]["num_trees"] for each in client.get("/models").json()["items"]]
     assert sorted(trees) == [10, 11]
+
+
+def test_a_second_click_while_the_first_is_at_work_shows_the_models(browser, client, monkeypatch):
+    """A browser without JavaScript shows the answer to the second of two clicks: a page, and one model."""
+    dataset = post_csv(client, table(60)).json()
+    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}&all=1")).hidden
+    form |= {"target": "y", "features": "size", "num_trees": "10"}
+    plan, second = creation.plan, []
+
+    def clicked_again(*args, **options):
+        second.append(browser.post("/ui/models", data=form))
+        return plan(*args, **options)
+
+    monkeypatch.setattr(creation, "plan", clicked_again)
+    first = browser.post("/ui/models", data=form)
+    assert [answer.url.path for answer in second] == ["/ui/models"]
+    page_of(second[0])
+    (model,) = client.get("/models").json()["items"]
+    assert first.url.path == f"/ui/models/{model['id']}"
 
 
 def test_what_a_fit_takes_is_estimated_before_it_starts(browser, client):
