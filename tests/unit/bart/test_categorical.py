@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from sampler import SettingsError, fit, load
+from sampler import fit, load
 from sampler.bart import log_linear
 from sampler.bart.chain import Chain
 from sampler.bart.families import categorical
@@ -151,12 +151,3 @@ def test_without_data_every_class_is_as_likely_as_its_share():
     shares = posterior.constants["shares"]
     assert log_odds.mean() == pytest.approx(np.log(shares[1] / shares[0]), abs=0.25)
     assert log_odds.std() == pytest.approx(2**0.5 * 7.22 / 2, rel=0.12)
-
-
-@pytest.mark.parametrize("name", ["sparse", "nu", "offset"])
-def test_entries_of_the_prior_without_meaning_are_refused(name):
-    """Nothing is silently ignored."""
-    X, y, _ = three(30)
-    with pytest.raises(SettingsError) as refused:
-        fit(X, y, family="categorical", prior={name: True if name == "sparse" else 1.0}, **FAST)
-    assert refused.value.field == f"prior.{name}"

@@ -341,24 +341,6 @@ def test_data_that_cannot_be(y, options, message):
         fit(X, y, progress=False, **options)
 
 
-@pytest.mark.parametrize(
-    ("options", "field"),
-    [
-        ({"family": "poisson"}, "family"),
-        ({"method": "bcart"}, "method"),
-        ({"noise": "t"}, "noise"),
-        ({"transform": "yeo-johnson"}, "transform"),
-        ({"weights": np.ones(6)}, "weights"),
-        ({"upper": Y + 1}, "event"),
-    ],
-)
-def test_settings_that_do_not_go_with_censoring(options, field):
-    """Refused by name."""
-    with pytest.raises(SettingsError) as caught:
-        fit(X, Y, event=SOME, progress=False, **options)
-    assert caught.value.field == field
-
-
 def test_studies_know_no_censored_outcomes():
     """Refused by name: shuffled outcomes would leave their events behind."""
     for study in (select_features, tune, lambda X, y, event: fit(X, y, event=event, calibrate="folds")):

@@ -9,7 +9,6 @@ from sampler.bart.prior import calibrate
 from sampler.bart.state import make_kept
 from sampler.errors import PackedError, SettingsError
 from sampler.moves import MOVE_SETS
-from sampler.preparation import prepare
 from sampler.prior import Constants
 from sampler.settings import Settings
 from sampler.storage.draws import concatenate
@@ -237,11 +236,3 @@ def test_wrong_priors_say_what_is_accepted(prior, says):
     """The error of an invalid prior entry names it and the accepted values."""
     with pytest.raises(SettingsError, match=says):
         training(prior=prior)
-
-
-def test_probit_takes_no_weights():
-    """Weights and a prior of the noise are refused for probit."""
-    with pytest.raises(SettingsError, match="no weights"):
-        prepare(np.arange(20.0)[:, None], [0, 1] * 10, weights=np.ones(20), family="probit")
-    with pytest.raises(SettingsError, match="no meaning for probit"):
-        prepare(np.arange(20.0)[:, None], [0, 1] * 10, family="probit", prior={"nu": 4.0})

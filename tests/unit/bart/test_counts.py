@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler import DataError, SettingsError, fit, load, start_chain
+from sampler import DataError, fit, load, start_chain
 from sampler.bart.chain import Chain
 from sampler.bart.families import counts
 from sampler.bart.families.count_arms import CountArms
@@ -265,7 +265,7 @@ def test_a_very_large_dispersion_is_poisson():
 
 
 def test_what_is_no_count_or_exposure_is_refused():
-    """Fractions, negative numbers, exposures of 0, weights, and exposures of other families, by name."""
+    """Fractions, negative numbers and exposures of 0, by name."""
     X, y, exposure = simulated(40)
     with pytest.raises(DataError, match="whole number"):
         fit(X, y + 0.5, family="poisson", **FAST)
@@ -273,10 +273,6 @@ def test_what_is_no_count_or_exposure_is_refused():
         fit(X, y - 5, family="poisson", **FAST)
     with pytest.raises(DataError, match="exposure must be positive"):
         fit(X, y, exposure=exposure - exposure[0], family="poisson", **FAST)
-    with pytest.raises(SettingsError, match="takes no weights"):
-        fit(X, y, exposure, family="poisson", **FAST)
-    with pytest.raises(SettingsError, match="exposure is for counts"):
-        fit(X, y, exposure=exposure, **FAST)
 
 
 def test_arms_see_the_rates_of_all_trees(monkeypatch):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sampler import PackedError, SettingsError, fit, load
+from sampler import PackedError, fit, load
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
 from sampler.storage.model_header import Header
@@ -204,26 +204,6 @@ def test_the_table_of_slopes(fitted):
     assert (
         "intercepts of groups left out" in fitted.shap(rows(5)[0], background=rows(20)[0], max_draws=10).scale
     )
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"groups": None}, "name the columns of groups too"),
-        ({"slopes": "z"}, "is not among the features"),
-        ({"slopes": "c"}, "is a category, of which there is no slope"),
-        ({"slopes": "who"}, "is not among the features"),
-        ({"slopes": ["x", "x"]}, "twice"),
-        ({"slopes": list("abcde")}, "at most 4"),
-        ({"slopes": "flat"}, "no two values in the training rows"),
-    ],
-)
-def test_what_slopes_do_not_go_with(settings, message):
-    """Each is refused by name."""
-    X, y = rows()
-    with pytest.raises(SettingsError, match=message) as refused:
-        prepare(X | {"flat": np.ones(120)}, y, **{"groups": "who", "slopes": "x"} | settings)
-    assert refused.value.field == "slopes"
 
 
 def test_a_header_of_odd_slopes_is_refused(fitted):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler import DataError, PackedError, SettingsError, fit, load
+from sampler import DataError, PackedError, fit, load
 from sampler.bart.chain import Chain
 from sampler.data.rows import Rows
 from sampler.posterior.untrusted import read_contents
@@ -259,27 +259,6 @@ def test_effects_leave_rows_in_their_groups(fitted):
     X, y = rows(60, seed=4)
     assert fitted.importance(X, y).names == ["x", "c"]
     assert "intercepts of groups left out" in fitted.shap(X).scale
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"method": "bcart"}, "set method=bart"),
-        ({"family": "poisson"}, "set family=gaussian or ordinal"),
-        ({"noise": "t"}, "not normal"),
-        ({"groups": "whom"}, "did you mean who?"),
-        ({"groups": ["who", "who"]}, "twice"),
-        ({"groups": "who", "features": ["x", "who"]}, "among the features too"),
-        ({"groups": list("abcde")}, "at most 4"),
-    ],
-)
-def test_what_groups_do_not_go_with(settings, message):
-    """Each is refused by name."""
-    X, y = rows()
-    outcome = np.abs(np.rint(y)) if settings.get("family") == "poisson" else y
-    with pytest.raises(SettingsError, match=message) as refused:
-        prepare(X, outcome, **{"groups": "who"} | settings)
-    assert refused.value.field == "groups"
 
 
 def test_rows_without_a_group_or_without_the_column(fitted):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sampler import PackedError, SettingsError, fit, load
+from sampler import PackedError, fit, load
 from sampler.bart.chain import Chain
 from sampler.data.level_sets import COMPLETE, MOST_SETS, NAME, LevelSets, ways_to_part
 from sampler.families import FAMILIES
@@ -294,23 +294,6 @@ def test_without_a_category_of_three_levels_the_fit_is_that_of_indicators():
     )
     assert np.array_equal(made.sample(few), other.sample(few))
     assert NAME not in made.header.parts
-
-
-@pytest.mark.parametrize(
-    ("more", "way"),
-    [
-        ({"method": "bcart"}, "method=bart"),
-        ({"monotone": {"x": "increasing"}}, "leave out categories"),
-        ({"prior": {"sparse": True}}, "leave out prior.sparse"),
-        ({"treatment": [0.0, 1.0] * 80}, "leave out categories"),
-    ],
-    ids=str,
-)
-def test_what_sets_dont_go_with_is_refused_with_a_way_that_works(more, way):
-    X, y = rows()
-    with pytest.raises(SettingsError, match=way) as refused:
-        prepare(X, y, **SETS | more)
-    assert refused.value.field == "categories"
 
 
 def test_trees_tell_the_levels_of_a_rule():

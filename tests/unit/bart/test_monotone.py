@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sampler import SettingsError, fit, load
+from sampler import fit, load
 from sampler.preparation import prepare
 from tests.support.chain_driver import check_resuming
 
@@ -138,23 +138,3 @@ def test_files_and_extensions_keep_directions(tmp_path):
     posterior.save(tmp_path / "model.bart")
     longer = fit(X, y, **settings | {"num_draws": 30})
     assert load(tmp_path / "model.bart").extend(10, X, y).to_bytes() == longer.to_bytes()
-
-
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"monotone": {"d": "increasing"}}, "no feature"),
-        ({"monotone": {"a": "up"}}, "increasing"),
-        ({"moves": "cgm"}, "moves with change"),
-        ({"start": "smc"}, "start with smc"),
-        ({"linear": True}, "linear with true"),
-        ({"family": "poisson"}, "family=gaussian"),
-        ({"method": "bcart", "num_trees": None}, "method=bart"),
-    ],
-    ids=str,
-)
-def test_what_does_not_go_with_monotone_features_is_refused(more, words):
-    """Refusals name the setting."""
-    X, y = rows(40)
-    with pytest.raises(SettingsError, match=words):
-        fit(X, np.floor(np.abs(y)), **SHORT | {"monotone": UP_AND_DOWN} | more)

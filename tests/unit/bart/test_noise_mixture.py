@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln
 
-from sampler import DataError, PackedError, Sampler, SettingsError, fit, load
+from sampler import PackedError, Sampler, fit, load
 from sampler.bart import noise_mixture
 from sampler.bart.chain import Chain
 from sampler.bart.noise_mixture import with_noise_mean
@@ -258,20 +258,3 @@ def test_a_file_of_odd_components_is_refused():
         odd = [replace(each, scalars={} if change is None else each.scalars | change) for each in chains]
         with pytest.raises(PackedError, match="components"):
             StoredDraws(posterior.header, odd, [], [])
-
-
-@pytest.mark.parametrize(
-    ("more", "field"),
-    [
-        ({"weights": np.ones(40)}, "weights"),
-        ({"prior": {"sigma": 1.0}}, "prior.sigma"),
-        ({"event": np.ones(40)}, "noise"),
-    ],
-    ids=lambda more: more if isinstance(more, str) else next(iter(more)),
-)
-def test_what_rows_and_priors_a_mixture_does_not_take(more, field):
-    """Weights, a known sd, and censored outcomes."""
-    X, y = two_kinds(40)
-    with pytest.raises((SettingsError, DataError)) as refused:
-        prepare(X, np.abs(y) + 1, noise="mixture", **LENGTHS, **more)
-    assert refused.value.field == field

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sampler import SettingsError, fit, load
+from sampler import fit, load
 from sampler.bart.chain import Chain
 from sampler.bart.kernels.steps import spatial as kernels
 from sampler.data.spatial import PlacedRows, Surface, cosines, shares, sines, wave_names
@@ -172,27 +172,9 @@ def test_of_places_elsewhere_the_prior_is_known(fitted):
     assert np.corrcoef(f[:, 3], missing)[0, 1] > 0.9
 
 
-@pytest.mark.parametrize(
-    ("asked", "word"),
-    [
-        (["east"], "two features"), ("east", "two features"), (["east", "east"], "two features"), (3, "two"),
-        (["east", "nort"], "did you mean"), (["east", "c"], "coordinates are numbers"),
-        (["east", "flat"], "no two values"),
-    ],
-)  # fmt: skip
-def test_what_is_no_pair_of_coordinates_is_refused(asked, word):
-    """Refusals are by the field, before anything is fitted."""
+def test_a_feature_beside_coordinates_may_be_monotone():
+    """Only along a coordinate would the surface break the order."""
     X, y = rows()
-    with pytest.raises(SettingsError, match=word) as refused:
-        fit(X | {"flat": np.ones(80)}, y, parts={"spatial": asked}, **FAST)
-    assert refused.value.field == "parts.spatial"
-
-
-def test_a_coordinate_is_not_monotone():
-    """The surface would break the order; another feature may be."""
-    X, y = rows()
-    with pytest.raises(SettingsError, match=r"rises and falls .* leave out monotone, or leave out parts"):
-        fit(X, y, monotone={"east": "increasing"}, **BY, **FAST)
     assert prepare(X, y, monotone={"x": "increasing"}, **BY).schema
 
 

@@ -351,26 +351,6 @@ def test_refused_outcome():
         fit(features(table), 1 + table["treatment"], treatment=table["treatment"], **SHORT)
 
 
-@pytest.mark.parametrize(
-    ("settings", "field"),
-    [
-        ({"family": "categorical"}, "treatment"),
-        ({"family": "zero-inflated-poisson"}, "family"),
-        ({"method": "bcart"}, "method"),
-        ({"propensity": "site"}, "propensity"),
-        ({"propensity": "a", "assignment": "random"}, "propensity"),
-        ({"effects": "twice"}, "effects"),
-    ],
-)
-def test_refused_settings(settings, field):
-    """Settings that have no place beside a treatment are refused by name."""
-    table, y = rows()
-    short = {name: value for name, value in SHORT.items() if name in ("progress", "num_draws")}
-    with pytest.raises(SettingsError) as error:
-        fit(features(table), y, treatment=table["treatment"], **short | settings)
-    assert error.value.field == field
-
-
 def test_without_treatment():
     """Settings of a treatment, and questions about its effect, need one."""
     table, y = rows()
