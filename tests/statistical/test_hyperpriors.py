@@ -13,7 +13,7 @@ from sampler.bart.chain import Chain
 from sampler.bart.kernels.leaf_models.normal import TAU2, UNIT2
 from tests.reference.enumerator import MISSING
 from tests.reference.prior import draw_forest, draw_sigma2
-from tests.support.chain_driver import f_of, plant, training, with_outcome
+from tests.support.chain_driver import check_resuming, f_of, plant, training, with_outcome
 from tests.support.reports.p_values import ALARM, all_above
 
 ROWS, TREES, LEAF_SD, K, NU, LAMBDA = 9, 3, 0.5, 2.0, 8.0, 0.5
@@ -161,9 +161,4 @@ def test_resuming_is_exact():
         codes_of(rng), rng.normal(size=ROWS), prior=PRIOR | CHI | {"sparse": True}, num_trees=TREES,
         num_draws=40, moves={"pg": 0.2, "grow": 0.4, "prune": 0.4}, start="smc",
     )  # fmt: skip
-    whole, chain = Chain.start(data, 0), Chain.start(data, 0)
-    whole.run(40)
-    while not chain.done:
-        chain.run(3)
-        chain = Chain.resume(data, chain.checkpoint())
-    assert chain.checkpoint() == whole.checkpoint()
+    check_resuming(data, run=lambda chain: chain.run(3))

@@ -12,7 +12,7 @@ from sampler.bart.chain import Chain
 from sampler.preparation import prepare
 from sampler.storage.draw_codec import pack
 from sampler.storage.draws import concatenate
-from tests.support.chain_driver import draws_of, fits, move_sets, tree_keys
+from tests.support.chain_driver import check_resuming, draws_of, fits, move_sets, tree_keys
 from tests.support.chain_driver import wide_training as wide
 
 MIXED = {"pg": 0.02, "grow": 0.49, "prune": 0.49}  # particles copy their rows: slow on wide trees
@@ -162,17 +162,8 @@ def test_stopped_anywhere(moves):
 
 def test_stopped_anywhere_wide():
     """Interrupted runs are equal for trees whose leaf numbers exceed a byte."""
-    data = wide()
-    whole = Chain.start(data, 0)
-    whole.run(whole.iterations)
-    assert whole._forests[0].num_leaves.max() > 256, "the problem no longer grows wide trees"
-    chain = Chain.start(data, 0)
-    while not chain.done:
-        chain.run(777)
-        draws = chain.take()
-        chain = Chain.resume(data, chain.checkpoint())
-    assert chain.checkpoint() == whole.checkpoint()
-    assert draws is not None
+    draws = check_resuming(wide(), run=lambda chain: chain.run(777))
+    assert draws[draws.num_draws - 1 :].leaf_counts.max() > 256, "the problem no longer grows wide trees"
 
 
 @pytest.mark.parametrize("moves", [*move_sets(), RESTRUCTURED], ids=str)

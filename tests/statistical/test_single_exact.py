@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler.chains import resume_chain, start_chain
+from sampler.chains import start_chain
 from tests.reference import single_tree as toys
 from tests.reference.enumerator import leaf_law
+from tests.support.chain_driver import check_resuming
 from tests.support.reports.p_values import chi_square, holds
 from tests.support.toy_problems import FORGETS, every_second
 
@@ -144,15 +145,4 @@ def test_resumed_anywhere(moves):
     toy.codes = rng.integers(0, 30, (4, 300)).astype(np.uint8)
     toy.y = rng.normal(size=300) + (toy.codes[0] > 11) * 2 - (toy.codes[1] > 20)
     data = toys.training_of(toy, num_draws=60, num_burnin=50, thin=9, moves=MOVES[moves][0])
-    whole = start_chain(data, 2)
-    whole.run(10_000)
-    expected = whole.take()
-    chain, parts = start_chain(data, 2), []
-    while not chain.done:
-        chain.run(int(rng.integers(1, 40)))
-        parts.append(chain.take())
-        chain = resume_chain(data, chain.checkpoint())
-    from sampler.storage.draws import concatenate
-
-    assert concatenate([part for part in parts if part]) == expected
-    assert chain.statistics() == whole.statistics()
+    check_resuming(data, chain=2, run=lambda chain: chain.run(int(rng.integers(1, 40))), burnin=50)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler.chains import resume_chain, start_chain
+from sampler.chains import start_chain
 from sampler.posterior.weighting.importance_weights import Weights
-from sampler.storage.draws import concatenate
 from tests.reference import single_tree as toys
 from tests.reference.enumerator import count_leaves
+from tests.support.chain_driver import check_resuming
 from tests.support.reports.p_values import holds
 
 RUNS, LONG_RUNS = 400, 10_000
@@ -81,14 +81,4 @@ def test_resumed_anywhere():
     toy.codes = rng.integers(0, 30, (4, 200)).astype(np.uint8)
     toy.y = rng.normal(size=200) + (toy.codes[0] > 11) * 2 - (toy.codes[1] > 20)
     data = toys.training_of(toy, method="smc", num_draws=40, num_burnin=None)
-    whole = start_chain(data, 2)
-    whole.run(100_000)
-    expected = whole.take()
-    chain, parts = start_chain(data, 2), []
-    while not chain.done:
-        chain.run(int(rng.integers(1, 200)))
-        parts.append(chain.take())
-        chain = resume_chain(data, chain.checkpoint())
-    assert concatenate([part for part in parts if part]) == expected
-    assert chain.statistics() == whole.statistics()
-    assert chain.take() is None
+    check_resuming(data, chain=2, run=lambda chain: chain.run(int(rng.integers(1, 200))))

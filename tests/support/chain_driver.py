@@ -14,6 +14,7 @@ from sampler.kernels.arrays import ABSENT, LEFT, PARENT, RIGHT
 from sampler.moves import MOVE_SETS
 from sampler.preparation import prepare
 from sampler.settings import Settings
+from sampler.storage.draws import concatenate
 from sampler.training import Training
 from tests.reference.enumerator import LEAF, MISSING
 
@@ -62,21 +63,41 @@ def draws_of(data, chain=0):
     return running.take()
 
 
-def check_resuming(data):
-    """Compare a chain resumed from a checkpoint after each iteration with a whole one, bit for bit.
+def check_resuming(data, *, chain=0, run=lambda running: running.run(1), burnin=20):
+    """Compare a chain resumed from a checkpoint after each piece with a whole one, bit for bit.
 
-    Its burn-in is cut to 20 iterations: later ones are no different.
+    Parameters
+    ----------
+    data
+        The training.
+    chain
+        The chain's number.
+    run
+        Function (chain) that runs a piece: one iteration by default.
+    burnin
+        Most iterations of the burn-in, to which it is cut: later ones are no different.
+
+    Returns
+    -------
+    Draws
+        Those of the whole chain.
+
     """
-    burnin = min(data.settings.num_burnin, 20)
+    burnin = min(data.settings.num_burnin or 0, burnin)
     data = replace(data, settings=replace(data.settings, num_burnin=burnin))
-    whole, chain = start_chain(data, 0), start_chain(data, 0)
-    whole.run(whole.iterations)
-    while not chain.done:
-        chain.run(1)
-        last = chain.take()
-        chain = resume_chain(data, chain.checkpoint())
-    assert chain.checkpoint() == whole.checkpoint()
-    assert last == whole.take()[data.settings.num_draws - 1 :]
+    whole, running, parts = start_chain(data, chain), start_chain(data, chain), []
+    while not whole.done:
+        whole.run(10**6)
+    while not running.done:
+        run(running)
+        parts.append(running.take())
+        running = resume_chain(data, running.checkpoint())
+    assert running.checkpoint() == whole.checkpoint()
+    assert running.statistics() == whole.statistics()
+    assert running.take() is None
+    draws = whole.take()
+    assert concatenate([part for part in parts if part is not None]) == draws
+    return draws
 
 
 def with_outcome(chain, y):

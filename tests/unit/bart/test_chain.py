@@ -11,8 +11,8 @@ from sampler.errors import PackedError, SettingsError
 from sampler.moves import MOVE_SETS
 from sampler.prior import Constants
 from sampler.settings import Settings
-from sampler.storage.draws import concatenate
 from sampler.training import Training
+from tests.support.chain_driver import check_resuming
 from tests.support.tree_checks import check_all
 
 KINDS = {
@@ -74,16 +74,7 @@ def test_every_state_is_valid(moves, kind):
 def test_resuming_is_exact(moves, kind):
     """A chain saved and resumed after any iteration has the draws and final state of one run."""
     data = training(moves=moves, **KINDS[kind])
-    whole = Chain.start(data, 1)
-    assert whole.run(10**6) == data.settings.iterations
-    chain, parts = Chain.start(data, 1), []
-    while not chain.done:
-        chain.run(1 + chain.iteration % 3)
-        parts.append(chain.take())
-        chain = Chain.resume(data, chain.checkpoint())
-    assert concatenate([part for part in parts if part is not None]) == whole.take()
-    assert chain.checkpoint() == whole.checkpoint()
-    assert chain.statistics() == whole.statistics()
+    check_resuming(data, chain=1, run=lambda chain: chain.run(1 + chain.iteration % 3))
 
 
 def test_annealing_ends_with_half_the_burn_in():

@@ -8,6 +8,7 @@ from sampler.bart.chain import Chain
 from sampler.preparation import prepare
 from sampler.preparation.plan import checked_prior
 from sampler.settings import Settings
+from tests.support.chain_driver import check_resuming
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
 
@@ -52,11 +53,5 @@ def test_a_drawn_k_resumes_exactly(settings):
     training = prepare(
         X, y, **settings, **{name: value for name, value in SHORT.items() if name != "progress"}
     ).training
-    whole = Chain.start(training, 0)
-    whole.run(60)
-    parts = Chain.start(training, 0)
-    for pieces in (7, 1, 30, 22):
-        parts.run(pieces)
-        parts = Chain.resume(training, parts.checkpoint())
-    assert parts.checkpoint() == whole.checkpoint()
-    assert len(whole._models[0].variance) == 4
+    check_resuming(training, run=lambda chain: chain.run(11))
+    assert len(Chain.start(training, 0)._models[0].variance) == 4

@@ -13,7 +13,7 @@ from sampler.errors import PackedError, SettingsError
 from sampler.training import SeveralTraining
 from tests.reference.enumerator import leaf_law
 from tests.reference.log_linear import Precisions, log_evidence
-from tests.support.chain_driver import training
+from tests.support.chain_driver import check_resuming, training
 from tests.support.toy_problems import GOLDEN_X, GOLDEN_Y
 
 SHORT = {"num_trees": 5, "num_chains": 2, "num_burnin": 20, "num_draws": 20, "thin": 1, "progress": False}
@@ -105,17 +105,10 @@ def test_resumes(missing):
     if missing:
         outcomes[:4, 1] = outcomes[4:6, 0] = np.nan
     data = problem(codes, outcomes, None, 0.5, num_burnin=6, num_draws=4)
-    whole = SeveralChain.start(data, 0)
-    whole.run(whole.iterations)
-    chain = SeveralChain.start(data, 0)
-    while not chain.done:
-        chain.run(1)
-        last = chain.take()
-        chain = SeveralChain.resume(data, chain.checkpoint())
-    assert chain.checkpoint() == whole.checkpoint()
-    assert last == whole.take()[3:]
+    check_resuming(data)
+    state = SeveralChain.start(data, 0).checkpoint()
     with pytest.raises(PackedError):
-        SeveralChain.resume(replace(data, several=replace(data.several, noise=None)), chain.checkpoint()[:-8])
+        SeveralChain.resume(replace(data, several=replace(data.several, noise=None)), state[:-8])
 
 
 def made(missing=False):

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from sampler import DataWarning, Settings, SettingsError, fit, load
-from sampler.chains import resume_chain, start_chain
 from sampler.posterior.core.topology import shape_of
 from sampler.preparation import prepare
-from sampler.storage.draws import concatenate
 from sampler.trees.soft.tree import depths_of, grow_at, log_topology, make_soft_rows, prunable_of, prune_at
 from tests.reference.soft_trees import make_shape, memberships
+from tests.support.chain_driver import check_resuming
 
 SHORT = {"num_chains": 2, "num_burnin": 40, "num_draws": 20, "thin": 2, "progress": False}
 METHODS = ["rjhmc-df", "rjhmc-dfi"]
@@ -93,17 +92,8 @@ def test_a_chain_resumes_bit_for_bit(method, classes):
     knobs = {name: SHORT[name] for name in ("num_burnin", "num_draws", "thin")}
     family = "categorical" if classes else "gaussian"
     training = prepare(X, y > 2 if classes else y, method=method, family=family, **knobs).training
-    whole = start_chain(training, 1)
-    while not whole.done:
-        whole.run(1000)
-    chain, parts = start_chain(training, 1), []
-    while not chain.done:
-        chain.run(7)
-        parts.append(chain.take())
-        chain = resume_chain(training, chain.checkpoint())
-    assert concatenate([part for part in parts if part]) == whole.take()
-    assert chain.checkpoint() == whole.checkpoint()
-    assert chain.num_kept == 20
+    draws = check_resuming(training, chain=1, run=lambda chain: chain.run(7), burnin=SHORT["num_burnin"])
+    assert draws.num_draws == 20
 
 
 def test_extend_is_one_longer_fit():
