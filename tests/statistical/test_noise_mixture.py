@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from sampler.bart.noise_mixture import CONCENTRATION, PULL
+from sampler.noise import COMPONENTS
 from tests.support.chain_driver import f_of
 from tests.support.joint_law import Law, keeps_joint_law
-from tests.support.models.mixtures import draw_mixture, mixture_of, noise_of
 from tests.support.models.precisions import figures_of_noise
 from tests.support.reports.p_values import ALARM, all_above
 
@@ -20,13 +21,20 @@ class Mixed(Law):
 
     def draw(self, rng):
         f, _, leaves = self.draw_trees(rng)
-        return f, leaves, draw_mixture(self.model, rng)
+        nu, lambda_ = self.model.nu, self.model.lambda_
+        variance = nu * lambda_ * rng.chisquare(1) / rng.chisquare(nu, COMPONENTS)
+        mean = np.sqrt(variance / PULL) * rng.normal(size=COMPONENTS)
+        share = rng.dirichlet(np.full(COMPONENTS, CONCENTRATION / COMPONENTS))
+        return f, leaves, np.array([share, mean, np.sqrt(variance)])
 
     def state_of(self, chain):
-        return f_of(chain), chain._forests[0].num_leaves, mixture_of(chain)
+        parts = chain._likelihood.outcome.scalars[1:-1].reshape(3, COMPONENTS).copy()
+        return f_of(chain), chain._forests[0].num_leaves, parts
 
     def outcome(self, state, rng):
-        return state[0] + noise_of(state[2], self.model.num_rows, rng)
+        f, _, (share, mean, sd) = state
+        label = rng.choice(COMPONENTS, len(f), p=share / share.sum())
+        return f + rng.normal(mean[label], sd[label])
 
     def functions(self, state, y):
         f, leaves, (share, mean, sd) = state

@@ -86,15 +86,6 @@ def keeps_prior(path, prior, names, batches=40):
     return {name: each for name, each, skip in zip(names, p, known, strict=True) if not skip}
 
 
-def same_law(a, b):
-    """Return p of two samples of independent numbers having one law: Kolmogorov-Smirnov and Welch's test."""
-    a, b = np.asarray(a, float), np.asarray(b, float)
-    ks = stats.ks_2samp(a, b).pvalue
-    spread = np.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
-    mean = 1.0 if spread == 0 else 2 * float(stats.norm.sf(abs(a.mean() - b.mean()) / spread))
-    return min(1.0, 2 * min(float(ks), mean))
-
-
 def rank_of(truth, draws, rng):
     """Return the rank of the truth among draws, ties broken at random."""
     draws = np.asarray(draws)
