@@ -23,6 +23,7 @@ import numpy as np
 
 from sampler import DataWarning, Posterior, fit, fit_many, load, load_many
 from sampler.many.posteriors import ManyPosteriors
+from sampler.methods import METHODS
 from tests.support.pickling_executor import PicklingExecutor
 
 FILE = Path(__file__).parents[1] / "data" / "formats" / "fit_digests.json"
@@ -190,6 +191,13 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "dcc-tree": ("number", False, _SEARCH),
 }
 
+# Those whose chains can go on: sets of models and calibrated models keep no states.
+GOING_ON = [
+    name
+    for name, (_, _, settings) in CASES.items()
+    if not METHODS[settings.get("method", "bart")].engine.at_once and not {"by", "calibrate"} & {*settings}
+]
+
 
 def data(outcome: str) -> tuple[dict[str, list[Any]], Any, list[float]]:
     """Make columns with missing values and categories, outcomes (several by name), and weights."""
@@ -227,9 +235,13 @@ def data(outcome: str) -> tuple[dict[str, list[Any]], Any, list[float]]:
     return columns, y, rng.uniform(0.5, 2, ROWS).round(2).tolist()
 
 
-def fitted(case: str, folder: Path | None = None) -> Any:
-    """Fit a case: a posterior, one of several outcomes, or a set of models, which are kept in the folder."""
+def fitted(case: str, folder: Path | None = None, **changes: Any) -> Any:
+    """Fit a case: a posterior, one of several outcomes, or a set of models, which are kept in the folder.
+
+    `changes` are of its settings.
+    """
     outcome, weighted, settings = CASES[case]
+    settings = settings | changes
     X, y, weights = data(outcome)
     events = {"event": np.arange(ROWS) % 3 > 0} if outcome == "time" else {}
     with warnings.catch_warnings():

@@ -11,6 +11,7 @@ import pytest
 import sampler
 from sampler import DataError, DataWarning, SettingsError, fit
 from sampler.posterior.untrusted import read_contents
+from tests.support import fit_digests
 from tests.support.friedman import friedman
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
@@ -69,18 +70,30 @@ def test_extended_is_a_longer_fit():
         assert first.num_draws == 25
 
 
-@pytest.mark.parametrize("more", [{}, {"family": "probit"}, {"weights": True}, {"method": "bcart"}], ids=str)
-def test_a_loaded_posterior_is_extended(tmp_path, more):
-    """A loaded model is extended, with its rows given again, to the draws of an uninterrupted fit."""
-    X, _, y = friedman(80, 1)
-    y = y > np.median(y) if "family" in more else y
-    more = more | ({"weights": np.linspace(1, 2, len(y))} if "weights" in more else {})
-    settings = SHORT | more | ({"num_trees": 1} if "method" in more else {})
-    posterior = fit(X, y, **settings)
-    posterior.save(tmp_path / "model")
-    loaded = sampler.load(tmp_path / "model")
-    extended = loaded.extend(10, X, y, more.get("weights"), progress=False)
-    assert extended.to_bytes() == posterior.extend(10, progress=False).to_bytes()
+QUICK = (
+    *("bart", "bart-weights", "bart-pg", "bart-trees-pinball", "probit", "times", "noise-forest"),
+    *("noise-t-forest", "noise-mixture", "hurdle", "groups", "group-slopes", "classes-with-lines", "ordered"),
+    *("treatment", "arms-counts", "dose", "level-sets", "monotone", "counts-dispersed", "bcart", "rjhmc-df"),
+    *("several-noise", "several-own-columns", "several-mixed"),
+)
+REST = [name for name in fit_digests.GOING_ON if name not in QUICK]
+
+
+@pytest.mark.parametrize("case", [*QUICK, *(pytest.param(each, marks=pytest.mark.slow) for each in REST)])
+@pytest.mark.sampled(quick=len(QUICK), slow=20)
+def test_every_kind_goes_on_as_one_longer_fit(case, tmp_path):
+    """It has that fit's bytes, extended in memory or loaded with its rows given again."""
+    outcome, weighted, settings = fit_digests.CASES[case]
+    X, y, weights = fit_digests.data(outcome)
+    X |= {role: settings[role] for role in ("treatment", "exposure") if role in settings}
+    X |= {"event": np.arange(len(weights)) % 3 > 0} if outcome == "time" else {}
+    posterior = fit_digests.fitted(case)
+    longer = fit_digests.fitted(case, num_draws=settings["num_draws"] + 3).to_bytes()
+    assert posterior.extend(3, progress=False).to_bytes() == longer
+    loaded = fit_digests.loaded(case, posterior, tmp_path)
+    assert loaded.extend(3, X, y, weights if weighted else None, progress=False).to_bytes() == longer
+    contents = read_contents(posterior.to_bytes())
+    assert contents.posterior.settings == posterior.settings
 
 
 @pytest.mark.parametrize("more", [{}, {"family": "probit"}, {"method": "bcart"}], ids=str)

@@ -14,16 +14,10 @@ import pytest
 from sampler.bart.checkpoint import HEADER
 from sampler.chains import resume_chain
 from sampler.errors import PackedError, SamplerError
-from sampler.methods import METHODS
 from sampler.storage.tree_checkpoint import HEAD
 from tests.support import fit_digests
 
 QUICK = ["bart-default-prior", "group-slopes", "classes-with-drawn-k", "bcart", "rjhmc-df"]
-KINDS = [  # chains that can go on: a set of models and a calibrated model keep no states
-    name
-    for name, (_, _, settings) in fit_digests.CASES.items()
-    if not METHODS[settings.get("method", "bart")].engine.at_once and not {"by", "calibrate"} & {*settings}
-]
 SECONDS = 60  # of processor, far more than all of a kind takes
 WHOLE = [-1, 0, 1, 2, 7, 255, 1000, 100_000, 2**31 - 1, -(2**31)]
 REAL = [float("nan"), float("inf"), -1e300, 1e300, 0.0, -1.0, 0.5, 1e-300]
@@ -110,7 +104,7 @@ def test_forged_states(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in KINDS if name not in QUICK])
+@pytest.mark.parametrize("name", [name for name in fit_digests.GOING_ON if name not in QUICK])
 @pytest.mark.sampled(slow=12)
 def test_forged_states_of_every_kind(name):
     """Chains of every kind go on from forged states, or refuse them."""
@@ -118,7 +112,7 @@ def test_forged_states_of_every_kind(name):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", fit_digests.GOING_ON)
 def test_many_forged_states_of_every_kind(name):
     """Chains of every kind go on from many forged states, or refuse them."""
     check(name, 200)

@@ -89,7 +89,7 @@ def test_without_data_k_has_its_prior():
 
 
 def test_probabilities_of_three_classes(tmp_path):
-    """Close to the truth, summing to one, in intervals, the same from a file, extended as one longer fit."""
+    """Close to the truth, summing to one, in intervals, the same from a file."""
     X, y, p = three(800)
     posterior = fit(X, y, family="auto", **FAST | {"num_burnin": 150})
     assert posterior.settings["family"] == "categorical"
@@ -111,8 +111,6 @@ def test_probabilities_of_three_classes(tmp_path):
     effect = posterior.partial_dependence(["x1"], X[:20])
     assert effect.mean.shape == (19, 3)
     assert effect.mean[-1, 1] > effect.mean[0, 1] + 0.2
-    longer = fit(X, y, family="categorical", **FAST | {"num_burnin": 150, "num_draws": 50})
-    assert posterior.extend(10, progress=False).to_bytes() == longer.to_bytes()
 
 
 def test_two_classes_agree_with_probit():

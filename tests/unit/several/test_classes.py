@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
-from sampler import fit, load
+from sampler import fit
 from sampler.errors import DataError, SettingsError
 from sampler.posterior.several.class_law import GivenClass, OfClass, laws_given
 from sampler.posterior.several.joint_law import JointMixture
@@ -133,17 +133,6 @@ def test_scores(posterior):
     assert scores.coverage[0]["separate"] > 0.2
     text = posterior.model_card(X, Y).to_markdown()
     assert "bought: " in text
-
-
-def test_extends_and_loads(tmp_path):
-    """Extended fits with holes are longer fits, bit for bit, from memory and from a file."""
-    X, Y = made(missing=True)
-    short, whole = (fit(X, Y, family="auto", **(SHORT | {"num_draws": n})) for n in (20, 25))
-    assert short.extend(5, progress=False).to_bytes() == whole.to_bytes()
-    short.save(tmp_path / "fit.model")
-    loaded = load(tmp_path / "fit.model")
-    assert np.array_equal(loaded.predict(X).mean, short.predict(X).mean)
-    assert loaded.extend(5, X, Y, progress=False).to_bytes() == whole.to_bytes()
 
 
 def test_a_class_may_come_first():

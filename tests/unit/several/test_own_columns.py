@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sampler import fit, load, prepare, select_features, tune
+from sampler import fit, prepare, select_features, tune
 from sampler.errors import DataError, SettingsError
 from sampler.posterior.assessment.drift import DriftRows, count_rows, training_parts
 
@@ -84,17 +84,9 @@ def test_drift_counts_rows_by_their_own_columns(posterior):
     assert not any(map(sum, count_rows(parts, rows[1:])))
 
 
-def test_extends_and_loads(tmp_path):
-    """Extended fits with holes are longer fits, bit for bit, from memory and from a file."""
-    X, Y = made(missing=True)
-    short = fit(X, Y, features=OWN, **SHORT)
-    whole = fit(X, Y, features=OWN, **(SHORT | {"num_draws": 25}))
-    assert short.extend(5, progress=False).to_bytes() == whole.to_bytes()
-    short.save(tmp_path / "fit.model")
-    loaded = load(tmp_path / "fit.model")
-    assert np.array_equal(loaded.predict(X).mean, short.predict(X).mean)
-    assert loaded.extend(5, X, Y, progress=False).to_bytes() == whole.to_bytes()
-    card = short.model_card().to_markdown()
+def test_the_card_has_the_columns_of_each(posterior):
+    """It says of each outcome what it was learnt from."""
+    card = posterior.model_card().to_markdown()
     assert "a: Data" in card
     assert "b: Data" in card
 

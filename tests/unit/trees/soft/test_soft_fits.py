@@ -96,14 +96,6 @@ def test_a_chain_resumes_bit_for_bit(method, classes):
     assert draws.num_draws == 20
 
 
-def test_extend_is_one_longer_fit():
-    """Extending chains gives the draws of one longer fit."""
-    X, y = steps(60)
-    longer = fit(X, y, method="rjhmc-df", **SHORT | {"num_draws": 30})
-    grown_on = fit(X, y, method="rjhmc-df", **SHORT).extend(10, progress=False)
-    np.testing.assert_array_equal(grown_on.sample(X), longer.sample(X))
-
-
 def test_a_weight_of_two_is_a_row_twice():
     """A weight of two equals a repeated row, apart from the row count in sigma's estimate."""
     rng = np.random.default_rng(4)
