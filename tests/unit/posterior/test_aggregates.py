@@ -1,6 +1,7 @@
 """Totals, means and quantiles of sets of rows are those of the rows' joint law over draws."""
 
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -22,9 +23,15 @@ ROWS = 12
 MARGIN = 0.012  # of shares of 5,000 simulated figures, four standard deviations
 
 
+@cache
+def fitted(case: str) -> Posterior:
+    """Fit a case with more draws than its digest has: of few, totals are simulated in many repeats."""
+    return fit_digests.fitted(case, num_draws=100)
+
+
 def some(case: str, count: int = ROWS) -> tuple:
     """Return a posterior and rows by a column `part`; of groups some are new, one row has none."""
-    posterior = fit_digests.fitted(case)
+    posterior = fitted(case)
     X = {
         name: list(values[:count]) for name, values in fit_digests.data(fit_digests.CASES[case][0])[0].items()
     }
@@ -102,7 +109,7 @@ def test_bits_do_not_depend_on_order_or_blocks(case, monkeypatch):
             np.testing.assert_array_equal(getattr(answer, figure)[same], getattr(again, figure))
 
 
-def simulated(posterior, X, times=500):
+def simulated(posterior, X, times=25):
     """Simulate outcomes of rows, float64 [outcome, row]."""
     coded, chosen = posterior.encode(X), posterior.law.alike(None)
     drawn = [draw_outcomes(posterior.law, coded, chosen, seed=7 + k) for k in range(times)]

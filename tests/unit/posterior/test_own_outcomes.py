@@ -16,7 +16,8 @@ from tests.support.models.recalibrations import recalibrated
 pytestmark = pytest.mark.usefixtures("all_kernels")
 
 ROWS, DRAWN = 80, 8
-SHORT = {"num_trees": 5, "num_chains": 2, "num_burnin": 20, "num_draws": 20, "thin": 1, "seed": 1}
+# As many draws as short chains give for little: of few, totals are simulated in many repeats.
+SHORT = {"num_trees": 5, "num_chains": 2, "num_burnin": 20, "num_draws": 200, "thin": 1, "seed": 1}
 TRANSFORMS = {"constant": ("none", "log", "yeo-johnson"), "forest": ("none", "log", "yeo-johnson")}
 NOISES = ("constant", "forest", "t", "t-forest", "mixture")
 NUMBERS = [
@@ -83,7 +84,7 @@ def made(case):
     }[kind].tolist()
     options = settings if "method" in settings else SHORT | {"linear": False} | settings
     if "method" in settings:
-        options = settings | {"num_chains": 2, "num_burnin": 60, "num_draws": 20, "thin": 3, "seed": 1}
+        options = settings | {"num_chains": 2, "num_burnin": 60, "num_draws": 200, "thin": 3, "seed": 1}
     if "groups" in settings:
         X["site"] = [row % 4 for row in range(ROWS)]
     more = {

@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import fields, is_dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import get_args
 
 import numpy as np
@@ -10,6 +10,8 @@ import pytest
 
 from sampler import DataWarning, Posterior, SettingsError, fit
 from sampler.posterior.assessment.row_diagnostics import model_verdict
+from sampler.posterior.explanations import aggregates
+from sampler.posterior.explanations.set_sums import SetSums
 from sampler.posterior.refusals import KINDS, REFUSALS, AskedOfLaw, refusal_of
 from sampler.posterior.several.stored import outcomes_of
 from sampler.posterior.stop_rules import check_rules
@@ -243,6 +245,12 @@ def below(trees, node: int, row, own, count, *, follows=True) -> int:
     left = bool(trees.missing_left[node]) if code == 255 else code <= cut
     right = below(trees, node + 1, row, own, count, follows=follows and left)
     return below(trees, right, row, own, count, follows=follows and not left)
+
+
+@pytest.fixture(autouse=True)
+def _few_totals(monkeypatch):
+    """Simulate few totals, of which nothing is asked but that there are some."""
+    monkeypatch.setattr(aggregates, "SetSums", partial(SetSums, outcomes=200))
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name in QUICK])
