@@ -90,7 +90,7 @@ def test_surfaces_have_their_conjugate_law():
     weights = 1.0 + np.arange(40) % 3
     y = np.sin(4 * points[0]) + points[1] + 0.5 * rng.normal(size=40) / np.sqrt(weights)
     prior = {"sigma": 0.5, "leaf_sd": 1e-6, "step": 2.0**-18, "offset": 0.0}
-    settings = {"num_trees": 1, "num_chains": 1, "num_burnin": 300, "num_draws": 2_500, "thin": 2}
+    settings = {"num_trees": 1, "num_chains": 1, "num_burnin": 200, "num_draws": 1_500, "thin": 2}
     X = {"east": points[0], "north": points[1]}
     data = prepare(X, y, weights=weights, prior=prior, linear=False, **BY, **settings).training
     own = data.part(SpatialTraining)

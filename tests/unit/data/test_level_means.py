@@ -19,6 +19,7 @@ from sampler.storage.model_header import Header
 
 SHORT = {"num_trees": 10, "num_chains": 1, "num_burnin": 20, "num_draws": 10, "thin": 1, "progress": False}
 PREPARED = {name: value for name, value in SHORT.items() if name != "progress"}
+CHOSEN = {"noise": "constant", "transform": "none", "linear": False}  # which takes longer than a short fit
 FAMILIES = ("gaussian", "probit", "negative-binomial", "hurdle")
 pytestmark = pytest.mark.filterwarnings("ignore::sampler.errors.DataWarning")
 
@@ -179,9 +180,9 @@ def test_what_has_no_mean_is_left_out_as_before_and_a_kind_may_be_given():
         each.name for each in prepare(X, ordered, seed=0, family="ordinal", **PREPARED).schema.left_out
     ] == ["place"]
     rare = X.assign(place=[f"p{k // 2}" for k in range(len(X))])
-    assert [each.name for each in prepare(rare, y, seed=0, **PREPARED).schema.left_out] == ["place"]
+    assert [each.name for each in prepare(rare, y, seed=0, **PREPARED, **CHOSEN).schema.left_out] == ["place"]
     for kind in ("category", "encoded"):
-        own = prepare(X, y, columns={"place": kind}, seed=0, **PREPARED)
+        own = prepare(X, y, columns={"place": kind}, seed=0, **PREPARED, **CHOSEN)
         assert own.schema.columns[1].kind == kind
     with pytest.raises(SettingsError, match="make it a category"):
         prepare(X, ordered, family="ordinal", columns={"place": "encoded"}, seed=0, **PREPARED)
@@ -192,7 +193,7 @@ def test_the_baseline_of_scores_learns_from_no_outcome_of_its_own(most_cells, mo
     """Least squares have the means of the other folds in training rows, in one piece or by blocks."""
     monkeypatch.setattr(baseline, "MOST_CELLS", most_cells)
     X, y = rows()
-    column = (schema := prepare(X, y, seed=0, **PREPARED).schema).columns[1]
+    column = (schema := prepare(X, y, seed=0, **PREPARED, **CHOSEN).schema).columns[1]
     level = np.array([column.levels.index(each) for each in X["place"]])
     own = cross_fitted(level, len(column.levels), LevelOutcomes.of(y.to_numpy(), {}))
     design = np.column_stack([np.ones(len(y)), X["x"], own])
@@ -204,4 +205,4 @@ def test_the_baseline_of_scores_learns_from_no_outcome_of_its_own(most_cells, mo
 def test_a_fit_says_so():
     X, y = rows()
     with pytest.warns(DataWarning, match="place is text with 60 levels: each counts as the mean outcome"):
-        fit(X, y, seed=0, **SHORT)
+        fit(X, y, seed=0, **SHORT, **CHOSEN)

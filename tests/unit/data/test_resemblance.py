@@ -156,6 +156,7 @@ def test_a_fit_warns_and_a_declaration_ends_it():
     rng = np.random.default_rng(8)
     X, y = table_of(rng, 400, spread=2.0, groups=40)
     short = {"num_trees": 5, "num_chains": 1, "num_burnin": 5, "num_draws": 10, "thin": 1, "progress": False}
+    short |= {"noise": "constant", "transform": "none", "linear": False}  # choices take longer than the fits
     with pytest.warns(
         DataWarning, match=r'subject: 40 values, 10 rows each.*new_rows=\{"groups": "subject"\}'
     ):

@@ -10,6 +10,7 @@ from sampler import Posterior, SettingsError, fit, pack, prepare
 from tests.support.models.random_posteriors import make_draws, make_posterior
 
 SHORT = {"num_chains": 2, "num_burnin": 150, "num_draws": 150, "thin": 1, "num_trees": 50, "progress": False}
+SHORT |= {"noise": "constant", "transform": "none", "linear": False}  # choices take as long as such fits
 
 
 def test_differences_of_predictions_on_every_draw():

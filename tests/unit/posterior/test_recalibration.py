@@ -3,6 +3,7 @@
 import json
 from copy import copy
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from sampler.costs.durations import finish_seconds
 from sampler.posterior.assessment import recalibrating
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.recalibrating import recalibration_of, why_not
+from sampler.posterior.explanations import aggregates
+from sampler.posterior.explanations.set_sums import SetSums
 from sampler.posterior.laws.normal import NormalLaw
 from sampler.posterior.recalibration.learning import (
     LARGEST_K,
@@ -187,8 +190,9 @@ def test_a_mean_is_shifted_where_chance_does_not_explain_its_error():
         pytest.param("gaussian+yeo-johnson+forest+recalibrated", marks=pytest.mark.slow),
     ],
 )
-def test_every_answer_is_of_one_law(name):
+def test_every_answer_is_of_one_law(name, monkeypatch):
     """Ends, quantiles, distribution, density, scores and totals agree; f and calibrated ends stay."""
+    monkeypatch.setattr(aggregates, "SetSums", partial(SetSums, outcomes=200))  # whose means are known
     posterior, kind = kinds.fitted(name), kinds.Kind(name)
     plain = copy(posterior)
     plain.law = posterior.law.before_recalibration

@@ -129,7 +129,7 @@ def test_limits_of_r_hat_are_those_of_four_groups_of_chains(chains, settled, pas
 
 def test_shift_is_the_common_move_beyond_chance():
     """The shift is about 0 for chains that stay, and the square of the fall for chains that fall together."""
-    draws = np.random.default_rng(0).normal(size=(400, 8, 125))
+    draws = np.random.default_rng(0).normal(size=(150, 8, 125))
     falling = draws - 0.5 * (np.arange(125) < 62)
     assert np.mean(Agreement.of(draws).shift) == pytest.approx(0, abs=0.01)
     assert np.mean(Agreement.of(falling).shift) == pytest.approx(0.25, rel=0.1)
