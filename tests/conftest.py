@@ -20,6 +20,11 @@ from tests.support.reports.cpu_time import CpuTime
 
 # Where files are in memory: the tests commit some ten thousand times, and each commit would wait for a disk.
 MEMORY, LEAST_FREE = Path("/dev/shm"), 4 << 30
+# Folders whose tests need every kernel, as in the service: each of a single signature, which refuses others.
+COMPILED = {
+    *("bart", "cart", "kernels", "many", "posterior", "soft", "storage", "subgroups", "several"),
+    *("reference", "statistical"),
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,6 +65,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.option.markexpr:
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
         items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
+@pytest.fixture(scope="session")
+def all_kernels() -> None:
+    """Compile or load every kernel, once per test process."""
+    from sampler.kernels.jit import load_inner_kernels, warm
+
+    warm()
+    load_inner_kernels()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _kernels(request: pytest.FixtureRequest) -> None:
+    """Have kernels before tests, so that none pays for them."""
+    if request.path.parent.name in COMPILED:
+        request.getfixturevalue("all_kernels")
 
 
 @pytest.fixture(scope="session")

@@ -1,17 +1,9 @@
-"""Compiled kernels for all statistical tests, and the report of the long form."""
+"""The report of the long form of statistical tests."""
 
 import pytest
 
-from sampler.kernels.jit import load_inner_kernels, warm
 from tests.support.reports.p_values import noted
 from tests.support.reports.statistical_report import report_lines
-
-
-@pytest.fixture(scope="session", autouse=True)
-def compiled():
-    """Compile all kernels once, so that no test pays for it."""
-    warm()
-    load_inner_kernels()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -15,7 +15,6 @@ from sampler.preparation import prepare
 from tests.reference.log_linear import ClassTrees
 from tests.support.chain_driver import check_resuming, training
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
 FAST = {"num_trees": 10, "num_chains": 2, "num_burnin": 60, "num_draws": 40, "thin": 1, "progress": False}
 LAW = [0.04405589, 0.49643285, 0.45951126]
 

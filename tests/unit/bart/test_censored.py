@@ -21,7 +21,6 @@ from tests.reference.enumerator import leaf_law
 from tests.support.chain_driver import check_resuming, training
 from tests.support.toy_problems import GOLDEN_X, GOLDEN_Y
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
 FAST = {"num_trees": 20, "num_chains": 2, "num_burnin": 80, "num_draws": 50, "thin": 1, "progress": False}
 LIMITS = np.array([[0.3, -0.4, 0.1, 0.45, -0.5], [0.3, -0.4, np.inf, 0.45, 0.1]])
 INF = np.inf

@@ -11,7 +11,6 @@ from sampler.training import LinearTraining
 from tests.reference.enumerator import log_sum
 from tests.support.chain_driver import check_resuming, draws_of
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
 FAST = {"num_trees": 10, "num_chains": 2, "num_burnin": 60, "num_draws": 40, "thin": 1}
 FAR = 6.0  # log of the spread's range on the grid, each way
 

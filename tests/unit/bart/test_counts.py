@@ -20,7 +20,6 @@ from tests.reference.log_linear import CountTrees
 from tests.support.chain_driver import check_resuming, training
 from tests.support.toy_problems import GOLDEN_X
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
 FAST = {"num_trees": 20, "num_chains": 2, "num_burnin": 80, "num_draws": 50, "thin": 1, "progress": False}
 FAMILIES = ("poisson", "negative-binomial", "zero-inflated-poisson", "zero-inflated-negative-binomial")
 Y = (0, 3, 1, 5, 0)

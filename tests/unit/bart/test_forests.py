@@ -22,7 +22,6 @@ from sampler.storage.draws import concatenate
 from tests.support.chain_driver import check_resuming
 from tests.unit.bart.test_chain import training
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
 KINDS = [{}, {"weighted": True}, {"family": "probit"}, {"moves": "cgm"}]
 
 

@@ -17,8 +17,6 @@ from tests.reference.enumerator import leaf_law, log_sum, membership
 from tests.support.chain_driver import check_resuming, draws_of, of_toy
 from tests.support.toy_problems import golden
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 FAST = {
     "linear": False,
     "num_trees": 20,

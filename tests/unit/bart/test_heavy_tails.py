@@ -17,8 +17,6 @@ from sampler.posterior.weighting.student_noise import Student, sd_of
 from sampler.preparation import prepare
 from tests.support.chain_driver import check_resuming, training
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 FAST = {"num_trees": 20, "num_chains": 2, "num_burnin": 60, "num_draws": 30, "thin": 1, "progress": False}
 
 

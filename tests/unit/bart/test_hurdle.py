@@ -13,7 +13,6 @@ from sampler.posterior.assessment.row_diagnostics import errors
 from sampler.preparation import prepare
 from tests.support.chain_driver import check_resuming
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
 SHORT = {"num_trees": 8, "num_chains": 2, "num_burnin": 20, "num_draws": 15, "thin": 1, "progress": False}
 PLAIN = {"noise": "constant", "transform": "none", "linear": False}
 

@@ -5,8 +5,6 @@ import pytest
 
 from sampler.bart.kernels.leaf_models import normal
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 SIGMA2, TAU2 = 900.0, 250.0
 
 

@@ -10,8 +10,6 @@ from sampler.preparation.plan import checked_prior
 from sampler.settings import Settings
 from tests.support.chain_driver import check_resuming
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 SHORT = {"num_trees": 30, "num_chains": 1, "num_burnin": 150, "num_draws": 30, "thin": 3, "progress": False}
 
 

@@ -20,8 +20,6 @@ from sampler.storage.model_file import write_model
 from sampler.storage.model_header import Header
 from tests.support.chain_driver import check_resuming, fits
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 SETS = {"categories": "sets"}
 FAST = SETS | {"linear": False, "num_trees": 10, "num_chains": 2, "num_burnin": 60, "num_draws": 20}
 FAST |= {"thin": 1, "seed": 1}

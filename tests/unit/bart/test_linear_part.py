@@ -22,8 +22,6 @@ from tests.support.chain_driver import check_resuming, draws_of, of_toy
 from tests.support.open_kernels import linear_part
 from tests.support.toy_problems import golden
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 FAST = {"num_trees": 20, "num_chains": 2, "num_burnin": 60, "num_draws": 30, "thin": 1, "progress": False}
 
 

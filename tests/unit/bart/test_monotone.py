@@ -7,7 +7,6 @@ from sampler import fit
 from sampler.preparation import prepare
 from tests.support.chain_driver import check_resuming
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
 SHORT = {"num_trees": 12, "num_chains": 2, "num_burnin": 40, "num_draws": 20, "thin": 1, "progress": False}
 UP_AND_DOWN = {"a": "increasing", "b": "decreasing"}
 

@@ -13,8 +13,6 @@ from sampler.preparation import prepare, prepare_again
 from sampler.preparation.quick_choice import hits
 from sampler.storage.model_header import Header
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 FAST = {"num_trees": 10, "num_chains": 2, "num_burnin": 20, "num_draws": 10, "thin": 1, "progress": False}
 LENGTHS = {name: value for name, value in FAST.items() if name != "progress"}
 

@@ -16,8 +16,6 @@ from tests.reference.log_linear import Precisions
 from tests.support.chain_driver import check_resuming, training
 from tests.support.toy_problems import GOLDEN_X, GOLDEN_Y
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 
 def test_the_evidence_is_the_golden_one():
     """One tree of precisions has the golden evidence and leaf distribution on the published rows."""

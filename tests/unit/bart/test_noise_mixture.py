@@ -20,8 +20,6 @@ from sampler.posterior.weighting.quantiles import noise_mixture as quantiles_of
 from sampler.preparation import prepare
 from tests.support.chain_driver import check_resuming, training
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 FAST = {"num_trees": 20, "num_chains": 2, "num_burnin": 60, "num_draws": 30, "thin": 1, "progress": False}
 LENGTHS = {"num_trees": 7, "num_chains": 1, "num_burnin": 8, "num_draws": 6, "thin": 1}
 NU, SCALE, PULL, SHAPE = 3.0, 400.0, 0.25, 1 / 3  # of a prior, on the grid

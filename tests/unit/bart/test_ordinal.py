@@ -15,7 +15,6 @@ from sampler.preparation import prepare
 from tests.reference.ordered import rps
 from tests.support.chain_driver import check_resuming, draws_of, training
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
 FAST = {"num_trees": 10, "num_chains": 2, "num_burnin": 60, "num_draws": 40, "thin": 1, "progress": False}
 GRADES = ("poor", "fair", "good", "top")
 SHORT = FAST | {"family": "ordinal", "num_burnin": 10, "num_draws": 10}

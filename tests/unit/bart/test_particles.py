@@ -9,7 +9,6 @@ from sampler.bart import particle_gibbs
 from sampler.preparation import prepare
 from tests.support.chain_driver import check_resuming, draws_of
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
 MIXED = {"pg": 0.6, "grow": 0.2, "prune": 0.2, "rule": 0.1}
 SHORT = {"num_trees": 5, "num_chains": 1, "num_burnin": 8, "num_draws": 6, "thin": 1}
 GRADES = ["low", "mid", "top"]

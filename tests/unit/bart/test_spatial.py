@@ -12,8 +12,6 @@ from sampler.training import SpatialTraining
 from tests.reference.enumerator import log_sum
 from tests.support.chain_driver import check_resuming, draws_of
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 BY = {"parts": {"spatial": ["east", "north"]}}
 FAST = {"linear": False, "num_trees": 20, "num_chains": 2, "num_burnin": 60, "num_draws": 30, "thin": 1}
 FAST |= {"progress": False, "seed": 1}

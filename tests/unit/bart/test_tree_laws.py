@@ -11,7 +11,6 @@ from sampler.preparation import prepare
 from tests.support.chain_driver import check_resuming, draws_of
 from tests.support.tree_laws import LAWS
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
 OTHERS = [name for name in LAWS if name != "depth"]
 SHORT = {"num_trees": 5, "num_chains": 1, "num_burnin": 8, "num_draws": 6, "thin": 1, "moves": "pg"}
 rng = np.random.default_rng(3)

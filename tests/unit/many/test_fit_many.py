@@ -15,8 +15,6 @@ from sampler.many.folder import INDEX
 from sampler.many.grouping import group_meant
 from tests.support.pickling_executor import PicklingExecutor
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 SHORT = {"num_trees": 10, "num_chains": 2, "num_burnin": 10, "num_draws": 8, "thin": 1}
 OPTIONS = {"by": "shop", "target": "sales", "progress": False, **SHORT}
 

@@ -12,8 +12,6 @@ from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.storage.conformal_table import CalibratedLevel, ConformalTable
 from sampler.storage.model_header import Header, with_counts
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 QUICK = {"num_trees": 10, "num_chains": 1, "num_burnin": 100, "num_draws": 30, "thin": 1, "progress": False}
 
 

@@ -21,8 +21,6 @@ from sampler import DataWarning
 from tests.support.models import kinds
 from tests.support.models.questions import answer, questions
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 QUICK = "gaussian+yeo-johnson+forest+recalibrated"
 DRAWS = 16  # of two chains: moments of a recalibrated law are by 32 draws, evenly spaced
 

@@ -10,8 +10,6 @@ from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.outcome_scores import score_outcomes
 from sampler.posterior.assessment.scoring import score
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 QUICK = {"num_trees": 10, "num_chains": 1, "num_burnin": 50, "num_draws": 30, "thin": 1, "progress": False}
 
 

@@ -13,8 +13,6 @@ from sampler.posterior.laws.law import Law
 from sampler.posterior.laws.normal import NormalLaw
 from tests.support.models.recalibrations import recalibrated
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 ROWS, DRAWN = 80, 8
 # As many draws as short chains give for little: of few, totals are simulated in many repeats.
 SHORT = {"num_trees": 5, "num_chains": 2, "num_burnin": 20, "num_draws": 200, "thin": 1, "seed": 1}

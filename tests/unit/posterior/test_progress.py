@@ -63,7 +63,6 @@ class SetAtTheSecondLook(interrupt.StopFlag):
         return self.looks > 1
 
 
-@pytest.mark.usefixtures("all_kernels")
 @pytest.mark.parametrize(
     "ask",
     [

@@ -13,8 +13,6 @@ TABLE = pd.DataFrame({"a": RNG.uniform(size=N), "b": RNG.uniform(size=N), "days"
 COUNTS = RNG.poisson(TABLE["days"] * np.exp(np.sin(6 * TABLE["a"])))
 SHORT = {"num_trees": 5, "num_chains": 2, "num_burnin": 20, "num_draws": 20, "thin": 1, "progress": False}
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 
 @pytest.fixture(scope="module")
 def counted(all_kernels):

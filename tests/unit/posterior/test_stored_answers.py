@@ -18,8 +18,6 @@ from sampler.posterior.several.stored import read_posterior
 from tests.support.models import kinds
 from tests.support.models.questions import DEAR, answers
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 QUICK = (
     *("gaussian+slopes+linear", "gaussian+treatment+weights+linear", "gaussian+dose", "gaussian+subgroups"),
     *("gaussian+yeo-johnson+forest+recalibrated", "gaussian+recalibrated+calibrated"),

@@ -30,8 +30,6 @@ from sampler.preparation.quick_regression import (
 from sampler.settings import Settings
 from sampler.storage.model_header import Header
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 FAST = {"num_trees": 20, "num_chains": 2, "num_burnin": 100, "num_draws": 40, "thin": 1, "progress": False}
 TRANSFORMS = [
     Transform("log"),

@@ -9,7 +9,6 @@ from sampler.errors import DataError, SettingsError
 from sampler.studies import calibrated_fit
 from tests.unit.subgroups.test_intervals import NAMED, OLD, QUICK, people
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
 FEATURES = ["age", "region"]
 
 

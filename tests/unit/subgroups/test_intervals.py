@@ -12,8 +12,6 @@ from sampler.posterior.assessment.conformal import predict_calibrated
 from sampler.storage.conformal_table import CalibratedLevel
 from sampler.storage.model_header import Header
 
-pytestmark = pytest.mark.usefixtures("all_kernels")
-
 QUICK = {"num_trees": 10, "num_chains": 1, "num_burnin": 50, "num_draws": 30, "thin": 1, "progress": False}
 OLD = {"name": "old", "where": [{"column": "age", "at_least": 65}]}
 NAMED = ["region", OLD, {"name": "late", "where": [{"column": "hour", "at_least": 12}]}]
