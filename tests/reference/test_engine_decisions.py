@@ -24,6 +24,7 @@ from tests.support.chain_driver import of_toy, plant
 MIX = {"grow": 0.3, "prune": 0.7}
 CGM = {"grow": 0.25, "prune": 0.25, "change": 0.4, "swap": 0.1}
 SLACK = 1e-12
+GROW, PRUNE, SWAP = 0, 1, 2
 
 
 class Planted:
@@ -52,11 +53,11 @@ class Planted:
         """Return whether the engine accepts splitting the leaf numbered `slot` in pre-order."""
         state = self.put(tree, u)
         state[-1].proposal.rule[:3] = rule
-        return decide_grow(*state, slot)
+        return decide(*state, GROW, slot)
 
     def prunes(self, tree, at, u):
         """Return whether the engine accepts pruning the split numbered `at` in pre-order."""
-        return decide_prune(*self.put(tree, u), at)
+        return decide(*self.put(tree, u), PRUNE, at)
 
     def changes(self, tree, at, rule, u):
         """Return whether the engine accepts a new rule for the split numbered `at` in pre-order."""
@@ -64,27 +65,23 @@ class Planted:
 
     def swaps(self, tree, child, u):
         """Return whether the engine accepts exchanging the rules of a split and its parent."""
-        return decide_swap(*self.put(tree, u), child)
+        return decide(*self.put(tree, u), SWAP, child)
 
 
-# Compiled whole: each function that Python calls with this much state takes a second to compile.
-
-
-@njit
-def decide_grow(data, forest, model, work, slot):
-    """Sum over the rows and decide on the proposed split of a leaf."""
-    tree_update.pass_rows(data, forest, model, work, 0, slot)
-    tree_update.load_leaves(forest, model, work, 0)
-    ratio = tree_update.grow_ratio(forest, model, work, 0, slot)
-    return tree_update.decide_grow(data, forest, model, work, 0, slot, ratio, math.log(uniform(work.random)))
+# Compiled whole: each function that Python calls with this much state takes seconds to compile.
 
 
 @njit
-def decide_prune(data, forest, model, work, at):
-    """Sum over the rows and decide on a prune."""
-    tree_update.pass_rows(data, forest, model, work, 0, -1)
+def decide(data, forest, model, work, move, at):
+    """Sum over the rows and decide on the proposed split of a leaf, a prune, or a swap with the parent."""
+    tree_update.pass_rows(data, forest, model, work, 0, at if move == GROW else -1)
     tree_update.load_leaves(forest, model, work, 0)
-    return math.log(uniform(work.random)) < tree_update.prune_ratio(forest, model, work, 0, at)
+    if move == SWAP:
+        return change_and_swap.swap_at(data, forest, model, work, 0, at)
+    if move == PRUNE:
+        return math.log(uniform(work.random)) < tree_update.prune_ratio(forest, model, work, 0, at)
+    ratio = tree_update.grow_ratio(forest, model, work, 0, at)
+    return tree_update.decide_grow(data, forest, model, work, 0, at, ratio, math.log(uniform(work.random)))
 
 
 @njit
@@ -99,14 +96,6 @@ def decide_change(data, forest, model, work, at, rule):
     labels = below_split.look_below(forest, work, 0, at)
     below_split.gather_rows(data, forest, work, 0, at == 0, np.uint8(labels))
     return change_and_swap.try_rule(data, forest, model, work, 0, at, labels)
-
-
-@njit
-def decide_swap(data, forest, model, work, child):
-    """Sum over the rows and decide on a swap of a split and its parent."""
-    tree_update.pass_rows(data, forest, model, work, 0, -1)
-    tree_update.load_leaves(forest, model, work, 0)
-    return change_and_swap.swap_at(data, forest, model, work, 0, child)
 
 
 def check_pinned(decide, log_ratio):
