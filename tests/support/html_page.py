@@ -7,6 +7,8 @@ from xml.etree import ElementTree as ET
 
 import httpx
 
+from tests.support.processes import plain_http
+
 ACCEPT = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 SVG = "{http://www.w3.org/2000/svg}"
 POLICY = "default-src 'self'; object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
@@ -19,6 +21,11 @@ OF_PROGRAMS = re.compile(
 READ_OUT = {"alt", "aria-label", "placeholder", "title"}  # attributes that people see or hear
 IDS = re.compile(r"(?:mdl|ds|std|set|key|wh)_\w+|by_class")  # and what people type into a form
 VOID = {"meta", "link", "input", "img", "source", "br", "rect", "path", "circle", "progress"}
+
+
+def browsing(client: httpx.Client) -> plain_http.Client:
+    """Return a client that requests pages of the same service and follows the redirects of forms."""
+    return plain_http.Client(base_url=client.base_url, headers=ACCEPT, follow_redirects=True, timeout=60)
 
 
 @dataclass

@@ -2,15 +2,12 @@
 
 import pytest
 
-from tests.support.html_page import ACCEPT
-from tests.support.processes import plain_http
+from tests.support.html_page import browsing
 from tests.support.shared_database import _shared_postgres, _shared_sqlite, database  # noqa: F401  fixtures
 
 
 @pytest.fixture
 def browser(client):
     """Return a client that requests pages and follows the redirects of forms."""
-    with plain_http.Client(
-        base_url=client.base_url, headers=ACCEPT, follow_redirects=True, timeout=60
-    ) as session:
+    with browsing(client) as session:
         yield session

@@ -11,7 +11,7 @@ from app.store.engine import session_scope
 from app.store.tables import BrowserSession
 from tests.support.api_calls import CSV, bearer, make_key, problem, table
 from tests.support.databases import only
-from tests.support.html_page import ACCEPT, page_of
+from tests.support.html_page import ACCEPT, browsing, page_of
 from tests.support.processes import plain_http
 from tests.support.processes.api_server import serving
 from tests.support.routes import address, guarded_routes
@@ -23,9 +23,7 @@ EVERY = tuple(keys.SCOPES)
 @pytest.fixture
 def person(team):
     """Return a browser client of a team service."""
-    with plain_http.Client(
-        base_url=team.base_url, headers=ACCEPT, follow_redirects=True, timeout=60
-    ) as session:
+    with browsing(team) as session:
         yield session
 
 

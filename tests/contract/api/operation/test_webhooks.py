@@ -15,9 +15,8 @@ from app.store.tables import Webhook, WebhookDelivery
 from app.store.webhooks import outbox as webhooks
 from tests.support.api_calls import bearer, make_key, post_csv, problem, table
 from tests.support.databases import only
-from tests.support.html_page import ACCEPT, page_of
+from tests.support.html_page import browsing, page_of
 from tests.support.models.fitted_models import fitted, run_units
-from tests.support.processes import plain_http
 from tests.support.processes.receiver import is_signed, receiving
 
 LOOPBACK = [ipaddress.ip_network("127.0.0.0/8")]
@@ -37,9 +36,7 @@ def settings(settings):
 
 @pytest.fixture
 def browser(client):
-    with plain_http.Client(
-        base_url=client.base_url, headers=ACCEPT, follow_redirects=True, timeout=60
-    ) as session:
+    with browsing(client) as session:
         yield session
 
 
