@@ -1,6 +1,8 @@
 """Helpers for API tests."""
 
 import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -8,7 +10,7 @@ import numpy as np
 
 from app.services.access import keys
 from app.store.engine import session_scope
-from sampler import Posterior
+from sampler import Posterior, load
 from tests.support.databases import Database
 
 CSV = {"Content-Type": "text/csv"}
@@ -46,6 +48,12 @@ def post_json(client: httpx.Client, path: str, text: str) -> httpx.Response:
     return client.post(path, content=text.encode(), headers={"Content-Type": "application/json"})
 
 
+def post_model(client: httpx.Client, file: bytes, **query: str) -> httpx.Response:
+    """Import a model file."""
+    kind = {"Content-Type": "application/vnd.bartserve.model"}
+    return client.post("/models", content=file, headers=kind, params=query)
+
+
 def table(num_rows: int = 30) -> str:
     """Make a small table in which y depends on a number and a category."""
     lines = ["y,size,colour,note"]
@@ -62,8 +70,11 @@ def as_json(value: Any) -> str:
 
 
 def of_file(client: httpx.Client, model: dict[str, Any]) -> Posterior:
-    """Load a model's file, as a notebook does."""
-    return Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
+    """Save a model's file and load it, as a notebook does."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "model.bart"
+        file.write_bytes(client.get(f"/models/{model['id']}/file").content)
+        return load(file)
 
 
 def ask(client: httpx.Client, model: dict[str, Any] | str, what: str, **query: Any) -> Any:

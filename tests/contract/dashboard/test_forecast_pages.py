@@ -4,6 +4,7 @@ import numpy as np
 
 from app.dashboard.formatting import number
 from sampler import fit
+from tests.support.api_calls import post_model
 from tests.support.databases import only
 from tests.support.forecasts import SHORT, rows_of, shops
 from tests.support.html_page import ACCEPT, page_of
@@ -16,8 +17,7 @@ def test_series_that_end_apart_have_a_page(client):
     kept = ~np.isin(np.arange(120), [79, *range(115, 120)])
     rows = rows_of({name: table[name] for name in ("month", "shop")}, kept)
     sales = fit(rows, y[kept], time="month", series="shop", horizon=2, difference="last", **SHORT)
-    sent = {"content-type": "application/vnd.bartserve.model"}
-    imported = client.post("/models", content=sales.to_bytes(), headers=sent)
+    imported = post_model(client, sales.to_bytes())
     assert imported.status_code == 201, imported.text
     address = f"/ui/models/{imported.json()['id']}/forecast"
     for row, lead, words_of, lacks in (
@@ -40,8 +40,7 @@ def test_series_that_end_apart_have_a_page(client):
 def test_one_series_has_pages(client):
     """A forecaster of one series, with nothing known ahead, has an overview and a forecast, without "all"."""
     sales = fit({"t": np.arange(40)}, np.arange(40) % 7, time="t", horizon=3, difference="last", **SHORT)
-    sent = {"content-type": "application/vnd.bartserve.model"}
-    imported = client.post("/models", content=sales.to_bytes(), headers=sent)
+    imported = post_model(client, sales.to_bytes())
     address = f"/ui/models/{imported.json()['id']}"
     assert "Forecasts 3 steps" in page_of(client.get(address, headers=ACCEPT)).words
     page = page_of(client.get(f"{address}/forecast", params={"lead": 99}, headers=ACCEPT))

@@ -16,7 +16,7 @@ from app.services.model_sets import making
 from app.services.predictions.csv_tables import to_csv
 from app.store.engine import session_scope
 from app.store.queue import units
-from tests.support.api_calls import post_csv, table
+from tests.support.api_calls import post_csv, post_model, table
 from tests.support.browser import chromium, needs_chromium, watched  # noqa: F401  a fixture
 from tests.support.databases import only
 from tests.support.html_page import Page, checked_svg, page_of
@@ -73,8 +73,7 @@ STATES = ("withheld", "of a set", "queued", "running", "cancelled early", "cance
 
 def imported(client: httpx.Client, name: str) -> str:
     """Import a model of a kind from its file."""
-    kind = {"Content-Type": "application/vnd.bartserve.model"}
-    answer = client.post("/models", content=fitted_in_memory(name).to_bytes(), headers=kind)
+    answer = post_model(client, fitted_in_memory(name).to_bytes())
     assert answer.status_code == 201, answer.text
     return answer.json()["id"]
 

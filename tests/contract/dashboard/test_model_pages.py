@@ -8,7 +8,7 @@ import numpy as np
 from app.services.fits import creation
 from app.store.engine import session_scope
 from app.store.queue import units
-from tests.support.api_calls import post_csv, problem, table
+from tests.support.api_calls import post_csv, post_model, problem, table
 from tests.support.databases import only
 from tests.support.html_page import page_of
 from tests.support.models.fitted_models import SMALL, fitted, run_units
@@ -261,8 +261,7 @@ def test_a_model_with_a_holdout_is_fitted_to_all_rows_by_a_button(browser, clien
     assert (new["name"], by_api.json()["name"]) == ("mine", "other")
     assert by_api.json()["settings"] == new["settings"]
     file = client.get(f"/models/{model['id']}/file").content
-    kind = {"Content-Type": "application/vnd.bartserve.model"}
-    imported = client.post("/models", content=file, headers=kind).json()
+    imported = post_model(client, file).json()
     problem(client.post(f"/models/{imported['id']}/refit", json={}), 409, "conflict")
 
 

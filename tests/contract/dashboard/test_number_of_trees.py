@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampler import Posterior, fit
-from tests.support.api_calls import post_csv, problem
+from sampler import fit
+from tests.support.api_calls import of_file, post_csv, problem
 from tests.support.databases import only
 from tests.support.html_page import page_of
-from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.models.fitted_models import SMALL, extended, fitted
 
 pytestmark = only("sqlite")
 CARS = Path(__file__).parents[3] / "examples" / "auto_mpg.csv"
@@ -25,12 +25,11 @@ def test_cars(client, browser, settings):
     model = fitted(client, settings, text=CARS.read_text(), prior=PRIOR, **FIT | lengths)
     assert model["settings"]["prior"] == model["settings"]["prior"] | PRIOR
     path = f"/models/{model['id']}"
-    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
+    extended(client, settings, path)
     cars = pd.read_csv(CARS)
     X, options = cars[FIT["features"]], {name: FIT[name] for name in ("noise", "transform")}
     expected = fit(X, cars["mpg"], prior=PRIOR, progress=False, **options, **lengths | {"num_draws": 50})
-    downloaded = Posterior.from_bytes(client.get(f"{path}/file").content)
+    downloaded = of_file(client, model)
     np.testing.assert_array_equal(downloaded.tree_numbers(), expected.tree_numbers())
     np.testing.assert_array_equal(downloaded.sample(X), expected.sample(X))
     assert np.array_equal((expected.leaf_counts > 0).sum(2), expected.tree_numbers())

@@ -6,7 +6,7 @@ import pytest
 
 from app.dashboard import formatting
 from app.services.studies.tuning import in_words
-from tests.support.api_calls import problem
+from tests.support.api_calls import post_model, problem
 from tests.support.databases import only
 from tests.support.html_page import page_of
 from tests.support.models.fitted_models import fitted, run_units
@@ -52,8 +52,7 @@ def test_an_imported_model_has_no_button(browser, client, settings):
     """Without training rows the page says why nothing can be selected; a sent form is refused."""
     model = fitted(client, settings)
     file = client.get(f"/models/{model['id']}/file").content
-    headers = {"Content-Type": "application/vnd.bartserve.model"}
-    imported = client.post("/models", content=file, headers=headers).json()["id"]
+    imported = post_model(client, file).json()["id"]
     page = page_of(browser.get(f"/ui/models/{imported}/features"))
     assert "was imported" in page.words
     assert not [form for form in page.forms if form["action"].endswith("/select")]
@@ -140,7 +139,6 @@ def test_studies_that_a_model_cannot_have_are_not_offered(browser, client, setti
     assert not [action for action in actions if action.endswith("/tune")]
     assert [action for action in actions if action.endswith("/calibrate")]
     file = client.get(f"/models/{tree['id']}/file").content
-    headers = {"Content-Type": "application/vnd.bartserve.model"}
-    imported = client.post("/models", content=file, headers=headers).json()["id"]
+    imported = post_model(client, file).json()["id"]
     actions = [form["action"] or "" for form in page_of(browser.get(f"/ui/models/{imported}/improve")).forms]
     assert not [action for action in actions if action.endswith(("/tune", "/calibrate"))]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sampler import load
+from tests.support.api_calls import of_file
 from tests.support.databases import only
 from tests.support.html_page import checked_svg, page_of
 from tests.support.models.fitted_models import SMALL, fitted, run_units
@@ -161,7 +161,7 @@ def test_charts_name_the_unit_on_their_axes(browser, model):
             assert label in texts, (path, texts)
 
 
-def test_the_card_and_the_library_write_the_same_figures_for_people(client, model, tmp_path):
+def test_the_card_and_the_library_write_the_same_figures_for_people(client, model):
     """The card and the texts of a model that was downloaded: the unit, no exponents, the scale of pairs."""
     card = client.get(f"/models/{model['id']}/card").text
     parts = sections(card)
@@ -172,8 +172,7 @@ def test_the_card_and_the_library_write_the_same_figures_for_people(client, mode
         assert not EXPONENT.search(text), text
         assert not OF_PROGRAMS.search(text), text
 
-    (tmp_path / "power.bart").write_bytes(client.get(f"/models/{model['id']}/file").content)
-    posterior = load(tmp_path / "power.bart")
+    posterior = of_file(client, model)
     assert posterior.unit == "EUR"
     texts = [str(posterior.summary()), str(posterior.interactions(max_draws=50)), posterior._repr_html_()]
     for text in texts:

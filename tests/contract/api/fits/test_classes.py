@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from sampler import load
-from tests.support.api_calls import post_csv, problem, two_classes
+from tests.support.api_calls import of_file, post_csv, post_model, problem, two_classes
 from tests.support.databases import only
-from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.models.fitted_models import SMALL, extended, fitted
 from tests.support.models.single_tree_models import KINDS, ask, kinds
 
 
@@ -52,7 +51,7 @@ def test_a_third_class_is_refused_before_the_202(client):
     assert "3 classes" in problem(client.post("/models", json=body), 422)["detail"]
 
 
-def test_three_classes_have_a_sum_of_trees_each(client, settings, tmp_path):
+def test_three_classes_have_a_sum_of_trees_each(client, settings):
     """A fit that is detected as one of classes goes all the way: answers, scores, pages, file, more draws."""
     dataset = post_csv(client, kinds()).json()
     body = {"dataset_id": dataset["id"], "target": "y", "family": "auto", "holdout": 0.2} | SMALL
@@ -80,15 +79,10 @@ def test_three_classes_have_a_sum_of_trees_each(client, settings, tmp_path):
     for tab in ("", "/chains", "/effects?part=all", "/features", "/predict"):
         assert client.get(f"/ui{path}{tab}").status_code == 200, tab
     data = client.get(f"{path}/file").content
-    (tmp_path / "model.bart").write_bytes(data)
-    assert load(tmp_path / "model.bart").predict({"x": [0.1, 0.9]}).mean.tolist() == answer["mean"]
-    back = client.post("/models", content=data, headers={"Content-Type": "application/vnd.bartserve.model"})
+    assert of_file(client, model).predict({"x": [0.1, 0.9]}).mean.tolist() == answer["mean"]
+    back = post_model(client, data)
     assert back.status_code == 201, back.text
     assert ask(client, back.json())["mean"] == answer["mean"]
-    more = client.post(f"{path}/extend", json={"num_draws": 10})
-    assert more.status_code == 202, more.text
-    run_units(settings)
-    longer = client.get(path).json()
-    assert longer["state"] == "succeeded"
+    longer = extended(client, settings, path)
     assert longer["draws"] == 50
     assert ask(client, longer, draws=40)["mean"] == answer["mean"]

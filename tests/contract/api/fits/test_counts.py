@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from sampler import load
-from tests.support.api_calls import post_csv
+from tests.support.api_calls import of_file, post_csv, post_model
 from tests.support.databases import only
-from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.models.fitted_models import SMALL, extended, fitted, run_units
 
 
 def visits(rows: int = 150) -> str:
@@ -18,7 +17,7 @@ def visits(rows: int = 150) -> str:
 
 
 @pytest.mark.parametrize("family", ["negative-binomial", "zero-inflated-poisson"])
-def test_counts_with_exposure_go_all_the_way(client, settings, tmp_path, family):
+def test_counts_with_exposure_go_all_the_way(client, settings, family):
     """A fit of counts: answers by exposure, scores, pages, batch predictions, file, more draws."""
     model = fitted(client, settings, text=visits(), family=family, exposure="days", holdout=0.3)
     assert model["settings"]["exposure"] == "days"
@@ -59,15 +58,12 @@ def test_counts_with_exposure_go_all_the_way(client, settings, tmp_path, family)
     rows = client.get(batch.headers["location"] + "/result", headers={"Accept": "application/json"})
     assert rows.status_code == 200, rows.text
     data = client.get(f"{path}/file").content
-    (tmp_path / "model.bart").write_bytes(data)
-    assert load(tmp_path / "model.bart").predict({"x": [0.5], "days": [4]}).mean[0] == pytest.approx(
+    assert of_file(client, model).predict({"x": [0.5], "days": [4]}).mean[0] == pytest.approx(
         answer["mean"][1]
     )
-    back = client.post("/models", content=data, headers={"Content-Type": "application/vnd.bartserve.model"})
+    back = post_model(client, data)
     assert back.status_code == 201, back.text
-    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
-    assert client.get(path).json()["state"] == "succeeded"
+    extended(client, settings, path)
 
 
 @only("sqlite")

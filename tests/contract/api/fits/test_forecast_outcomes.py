@@ -10,6 +10,7 @@ from app.store.clock import utc_now
 from app.store.outcomes import reports
 from sampler import Forecaster, fit
 from sampler.storage.weekly_tables import most_outside
+from tests.support.api_calls import post_model
 from tests.support.databases import only
 from tests.support.forecasts import SHORT, shops
 from tests.support.html_page import ACCEPT, page_of
@@ -35,8 +36,7 @@ def path(client) -> str:
     table, y = shops(2, 40)
     columns = {name: table[name] for name in ("month", "shop")}
     sales = fit(columns, y, time="month", series="shop", horizon=HORIZON, difference="last", **SHORT)
-    sent = {"content-type": "application/vnd.bartserve.model"}
-    return client.post("/models", content=sales.to_bytes(), headers=sent).headers["location"]
+    return post_model(client, sales.to_bytes()).headers["location"]
 
 
 @pytest.mark.slow

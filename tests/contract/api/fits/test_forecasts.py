@@ -20,7 +20,7 @@ from bartserve.scoring import Scorer
 from sampler import Forecaster, SettingsError, fit
 from sampler.forecasts import in_parts
 from tests.contract.api.predictions.test_schedules import make_due
-from tests.support.api_calls import post_csv
+from tests.support.api_calls import post_csv, post_model
 from tests.support.command_line import bartserve
 from tests.support.databases import only
 from tests.support.forecasts import SHORT, rows_of, shops
@@ -141,15 +141,14 @@ def _check_all(client, settings, database, sales, dataset_id, tmp_path) -> None:
     assert "| Name | sales |" in sections[1]
     assert model["diagnostics"]["agreement"] in card.text
     assert "<svg" in client.get("/models/sales/card").text
-    sent = {"content-type": "application/vnd.bartserve.model"}
     data = client.get(f"{path}/file").content
-    imported = client.post("/models", params={"name": "again"}, content=data, headers=sent)
+    imported = post_model(client, data, name="again")
     assert imported.status_code == 201, imported.text
     assert imported.json()["diagnostics"] == model["diagnostics"]
     assert imported.json()["verdict"] == model["verdict"]
     again = client.post("/models/again/forecast", json={"known": plan, "totals": totals, "paths": 7}).json()
     assert again | {"model_id": said["model_id"]} == said
-    damaged = client.post("/models", content=data[:-9] + b"forgeries", headers=sent)
+    damaged = post_model(client, data[:-9] + b"forgeries")
     assert (damaged.status_code, "checksum" in damaged.json()["detail"]) == (422, True)
     assert client.get("/models/again").status_code == 200
     rehearsed = client.get(f"{path}/forecast/rehearsals").json()
@@ -186,7 +185,7 @@ def _check_all(client, settings, database, sales, dataset_id, tmp_path) -> None:
 
 
 @only("sqlite")
-def test_a_forecaster_is_extended(client, settings, sales, dataset_id, tmp_path):
+def test_a_forecaster_is_extended(client, settings, sales, dataset_id):
     """It answers by its draws until all have changed at once, and ends with the bits of a longer fit."""
     path = ask(client, dataset_id, name="sales").headers["location"]
     run_units(settings)
@@ -223,8 +222,7 @@ def test_a_forecaster_is_extended(client, settings, sales, dataset_id, tmp_path)
 
     with Client(str(client.base_url)) as bart:
         bart.extend("sales", 5)
-    sent = {"content-type": "application/vnd.bartserve.model"}
-    imported = client.post("/models", content=observed, headers=sent).headers["location"]
+    imported = post_model(client, observed).headers["location"]
     refused = client.post(f"{imported}/extend", json={"num_draws": 15})
     assert (refused.status_code, "in Python" in refused.json()["detail"]) == (409, True)
     run_units(settings)
@@ -431,8 +429,7 @@ def test_many_series_are_forecast_in_the_background(client, settings, monkeypatc
     table, y = shops(3, 40)
     known = {"time": "month", "series": "shop", "horizon": 3, "known": ["promo"], "difference": "last"}
     sales = fit({name: table[name] for name in ("month", "shop", "promo")}, y, **known, **SHORT)
-    sent = {"content-type": "application/vnd.bartserve.model"}
-    made = client.post("/models", params={"name": "sales"}, content=sales.to_bytes(), headers=sent)
+    made = post_model(client, sales.to_bytes(), name="sales")
     path, predictions = f"/models/{made.json()['id']}", f"/models/{made.json()['id']}/predictions"
     plan = sales.plan_template() | {"promo": [row % 4 == 1 for row in range(9)]}
     plan_id = post_csv(client, csv_of(plan)).json()["id"]
@@ -503,7 +500,7 @@ def test_many_series_are_forecast_in_the_background(client, settings, monkeypatc
     assert (tmp_path / "f.csv").read_text().startswith("first_step,last_step,shop,number_of_series,median")
 
     alone = fit({"month": table["month"][:40]}, y[:40], time="month", horizon=3, difference="last", **SHORT)
-    other = client.post("/models", content=alone.to_bytes(), headers=sent).headers["location"]
+    other = post_model(client, alone.to_bytes()).headers["location"]
     lone = client.post(f"{other}/predictions", json={"forecast": {}}).json()
     run_units(settings)
     columns = client.get(f"/predictions/{lone['id']}/result").json()["columns"]

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from sampler import holdout_rows, load
-from tests.support.api_calls import post_csv
+from sampler import holdout_rows
+from tests.support.api_calls import of_file, post_csv, post_model
 from tests.support.databases import only
-from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.models.fitted_models import SMALL, extended, fitted, run_units
 
 
 def scores(rows: int = 200) -> str:
@@ -19,7 +19,7 @@ def scores(rows: int = 200) -> str:
     return "x,sex,school,y\n" + "".join(lines)
 
 
-def test_groups_go_all_the_way(client, settings, tmp_path):
+def test_groups_go_all_the_way(client, settings):
     """A fit with groups: answers of known and new ones, scores, pages, batch, file, more draws."""
     model = fitted(client, settings, text=scores(), groups=["school"], holdout=0.2, seed=1)
     assert model["settings"]["groups"] == ["school"]
@@ -63,21 +63,18 @@ def test_groups_go_all_the_way(client, settings, tmp_path):
     assert rows.status_code == 200, rows.text
     assert rows.json()["groups"] == answer["groups"]
     data = client.get(f"{path}/file").content
-    (tmp_path / "model.bart").write_bytes(data)
     row = {"x": [0.5], "sex": ["f"], "school": ["101"]}
-    assert load(tmp_path / "model.bart").predict(row).mean[0] == pytest.approx(answer["mean"][0])
-    back = client.post("/models", content=data, headers={"Content-Type": "application/vnd.bartserve.model"})
+    assert of_file(client, model).predict(row).mean[0] == pytest.approx(answer["mean"][0])
+    back = post_model(client, data)
     assert back.status_code == 201, back.text
     assert client.get(back.headers["location"]).json()["settings"]["groups"] == ["school"]
     again = client.post(f"{path}/refit", json={})
     assert again.status_code == 202, again.text
     assert again.json()["settings"]["groups"] == ["school"]
-    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
-    assert client.get(path).json()["state"] == "succeeded"
+    extended(client, settings, path)
 
 
-def test_slopes_go_all_the_way(client, settings, tmp_path):
+def test_slopes_go_all_the_way(client, settings):
     """A fit with slopes by group: answers, table, pages, tuning's refit, file, more draws."""
     model = fitted(client, settings, text=scores(), groups=["school"], slopes=["x"], holdout=0.2, seed=1)
     assert model["settings"]["slopes"] == ["x"]
@@ -99,17 +96,14 @@ def test_slopes_go_all_the_way(client, settings, tmp_path):
     assert "Slopes of x" in page.text
     assert client.get(f"/ui{path}/effects?part=all").status_code == 200
     data = client.get(f"{path}/file").content
-    (tmp_path / "model.bart").write_bytes(data)
     row = {"x": [0.5], "sex": ["f"], "school": ["101"]}
-    assert load(tmp_path / "model.bart").predict(row).mean[0] == pytest.approx(answer["mean"][2])
-    back = client.post("/models", content=data, headers={"Content-Type": "application/vnd.bartserve.model"})
+    assert of_file(client, model).predict(row).mean[0] == pytest.approx(answer["mean"][2])
+    back = post_model(client, data)
     assert back.status_code == 201, back.text
     assert client.get(back.headers["location"]).json()["settings"]["slopes"] == ["x"]
     again = client.post(f"{path}/refit", json={})
     assert again.json()["settings"]["slopes"] == ["x"]
-    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
-    assert client.get(path).json()["state"] == "succeeded"
+    extended(client, settings, path)
 
 
 @only("sqlite")

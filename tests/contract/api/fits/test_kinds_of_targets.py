@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.api_calls import post_csv
 from tests.support.databases import only
-from tests.support.models.fitted_models import SMALL, run_units
+from tests.support.models.fitted_models import SMALL, extended, run_units
 
 BRIEF = {"num_trees": 5, "num_chains": 1, "num_burnin": 20, "num_draws": 10, "thin": 1}
 ROWS, FEATURES = 100, ["x", "z"]
@@ -104,6 +104,4 @@ def test_a_kind_of_target_has_everything(client, settings, kind):
         assert started.status_code == 202, (study, started.text)
         client.post(f"/studies/{started.json()['id']}/cancel")
     run_units(settings)
-    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
-    assert client.get(path).json()["state"] == "succeeded"
+    extended(client, settings, path)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from sampler import Posterior, fit
-from tests.support.api_calls import problem
+from sampler import fit
+from tests.support.api_calls import of_file, problem
 from tests.support.databases import only
-from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.models.fitted_models import SMALL, extended, fitted, run_units
 
 pytestmark = only("sqlite")
 OPTIONS = SMALL | {"categories": "sets", "num_draws": 15, "seed": 3}
@@ -34,12 +34,11 @@ def test_fits_are_the_librarys(client, settings):
     model = fitted(client, settings, text=as_csv(), target="y", **OPTIONS | PLAIN)
     assert model["settings"]["categories"] == "sets"
     path = f"/models/{model['id']}"
-    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
+    extended(client, settings, path)
     X, y = rows()
     lengths = {"num_draws": 25, "num_burnin": OPTIONS["num_burnin"]}
     expected = fit(X, y, target_name="y", progress=False, **OPTIONS | PLAIN | lengths)
-    downloaded = Posterior.from_bytes(client.get(f"{path}/file").content)
+    downloaded = of_file(client, model)
     np.testing.assert_array_equal(downloaded.sample(X), expected.sample(X))
     new = {"site": ["s1", "elsewhere", None], "x": [0.1, 0.9, 0.5]}
     answer = client.post(f"{path}/predict", json={"columns": new}).json()

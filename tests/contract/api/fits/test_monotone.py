@@ -6,10 +6,9 @@ from starlette.datastructures import FormData
 
 from app.dashboard.forms.fit_form import body_of
 from app.services.errors import InvalidRequestError
-from sampler import load
-from tests.support.api_calls import post_csv
+from tests.support.api_calls import of_file, post_csv
 from tests.support.databases import only
-from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.models.fitted_models import SMALL, extended, fitted, run_units
 
 DIRECTIONS = {"a": "increasing", "b": "decreasing"}
 LOW, HIGH = {"a": 0.2, "b": 0.8, "c": 0.5}, {"a": 0.7, "b": 0.3, "c": 0.5}
@@ -35,7 +34,7 @@ def model(client, settings):
 
 
 @only("sqlite")
-def test_a_model_with_monotone_features_goes_all_the_way(client, settings, model, tmp_path):
+def test_a_model_with_monotone_features_goes_all_the_way(client, settings, model):
     """Answers keep the order, pages name the features, files and more draws keep it."""
     assert model["settings"]["monotone"] == DIRECTIONS
     assert model["holdout"]["rmse"] > 0
@@ -61,13 +60,10 @@ def test_a_model_with_monotone_features_goes_all_the_way(client, settings, model
         assert client.get(f"/ui{path}{tab}").status_code == 200, tab
     for part in ("diagnostics", "variable-importance", "draws", "card", "holdout"):
         assert client.get(f"{path}/{part}").status_code == 200, part
-    (tmp_path / "model.bart").write_bytes(client.get(f"{path}/file").content)
-    own = load(tmp_path / "model.bart")
+    own = of_file(client, model)
     assert own.settings["monotone"] == DIRECTIONS
     assert own.predict([LOW, HIGH]).mean.tolist() == mean
-    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
-    longer = client.get(path).json()
+    longer = extended(client, settings, path)
     assert (longer["state"], longer["draws"]) == ("succeeded", 50)
     difference = np.diff(client.post(f"{path}/predict", json={"rows": [LOW, HIGH]}).json()["mean"])
     assert difference > 0

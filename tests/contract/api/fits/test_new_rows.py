@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.api_calls import of_file, places, post_csv, problem
 from tests.support.databases import only
-from tests.support.models.fitted_models import SMALL, run_units
+from tests.support.models.fitted_models import SMALL, finished, run_units
 
 pytestmark = only("sqlite")
 RNG = np.random.default_rng(7)
@@ -26,11 +26,7 @@ def dataset(client):
 
 def fitted(client, settings, dataset, **more):
     answer = client.post("/models", json={"dataset_id": dataset, "target": "y"} | SMALL | more)
-    assert answer.status_code == 202, answer.text
-    run_units(settings)
-    model = client.get(answer.headers["location"]).json()
-    assert model["state"] == "succeeded", model["error"]
-    return model
+    return finished(client, settings, answer)
 
 
 def test_whole_subjects_are_held_out_and_claimed_for(client, settings, dataset):
@@ -161,10 +157,7 @@ def test_a_refit_with_outcomes_has_the_same_plan(client, settings, dataset, grou
     rows = [{"dose": i / 20, "subject": f"t{i // 2}", "day": "2025-02-01", "y": 1.0} for i in range(20)]
     assert client.post("/models/mine/outcomes", json={"rows": rows}).status_code == 201
     answer = client.post("/models/mine/outcomes/refit", json={})
-    assert answer.status_code == 202, answer.text
-    run_units(settings)
-    again = client.get(answer.headers["location"]).json()
-    assert again["state"] == "succeeded", again["error"]
+    again = finished(client, settings, answer)
     assert again["settings"] == model["settings"] | ({"num_groups": SUBJECTS + 10} if grouped else {})
     assert again["settings"].get("groups") == (["subject"] if grouped else None)
     assert (model["holdout"]["units"], again["holdout"]["units"]) == (12, 15)

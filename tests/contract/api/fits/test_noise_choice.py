@@ -13,7 +13,7 @@ from tests.support.api_calls import of_file
 from tests.support.command_line import bartserve
 from tests.support.databases import only
 from tests.support.html_page import page_of
-from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.models.fitted_models import SMALL, extended, fitted
 
 pytestmark = only("sqlite")
 ROOT = Path(__file__).parents[4]
@@ -66,9 +66,7 @@ def test_why_the_noise_was_chosen_is_said_on_every_face(
     assert silent == {}
 
     monkeypatch.setattr(encode, "choose_noise", None)  # which no further chain may call
-    assert client.post("/models/mine/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
-    longer = client.get("/models/mine").json()
+    longer = extended(client, settings, "/models/mine")
     assert (longer["state"], longer["diagnostics"]["noise_choice"]["text"]) == ("succeeded", sentence)
     chosen = of_file(client, longer)
     assert chosen.header.noise_choice.in_words(chosen.settings.get("noise", "constant")) == sentence

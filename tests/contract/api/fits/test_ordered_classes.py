@@ -10,10 +10,9 @@ import pytest
 from starlette.datastructures import FormData
 
 from app.dashboard.forms.fit_form import body_of
-from sampler import load
-from tests.support.api_calls import post_csv
+from tests.support.api_calls import of_file, post_csv
 from tests.support.databases import only
-from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.models.fitted_models import SMALL, extended, finished, fitted, run_units
 
 GRADES = ["poor", "fair", "good", "top"]
 
@@ -36,7 +35,7 @@ def model(client, settings):
 
 
 @only("sqlite")
-def test_a_model_of_ordered_classes_goes_all_the_way(client, settings, model, tmp_path):
+def test_a_model_of_ordered_classes_goes_all_the_way(client, settings, model):
     """Answers in order, scores by rank, calibration by threshold, pages, file, and more draws."""
     assert model["settings"]["levels"] == GRADES
     held = model["holdout"]
@@ -69,14 +68,10 @@ def test_a_model_of_ordered_classes_goes_all_the_way(client, settings, model, tm
     ):
         reply = client.post(f"{path}/{part}", json=body)
         assert reply.status_code == 200, (part, reply.text)
-    data = client.get(f"{path}/file").content
-    (tmp_path / "model.bart").write_bytes(data)
-    own = load(tmp_path / "model.bart").predict({name: [*rows["columns"][name]] for name in ("x", "z")})
+    own = of_file(client, model).predict({name: [*rows["columns"][name]] for name in ("x", "z")})
     assert own.mean.tolist() == answer["mean"]
     np.testing.assert_allclose(own.cumulative[:, -1], 1)
-    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
-    longer = client.get(path).json()
+    longer = extended(client, settings, path)
     assert (longer["state"], longer["draws"]) == ("succeeded", 50)
 
 
@@ -112,10 +107,7 @@ def test_numbers_have_their_order_and_stop_rules_hold(client, settings):
     assert estimate.json()["seconds"] > 0
     stop = {"num_draws": 20, "num_chains": 2, "stop": {"max_rhat": 5.0, "max_draws": 40}}
     reply = client.post("/models", json=body | SMALL | stop)
-    assert reply.status_code == 202, reply.text
-    run_units(settings)
-    model = client.get(reply.headers["location"]).json()
-    assert model["state"] == "succeeded", model["error"]
+    model = finished(client, settings, reply)
     assert client.post(f"/models/{model['id']}/predict", json={"rows": [{"x": 0.4}]}).json()["classes"] == [
         "0", "1", "2", "3",
     ]  # fmt: skip

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from sampler import fit, load
-from tests.support.api_calls import post_csv, problem
+from sampler import fit
+from tests.support.api_calls import of_file, post_csv, problem
 from tests.support.databases import only
 from tests.support.models.fitted_models import SMALL, fitted, run_units
 from tests.support.panels import panel
@@ -21,7 +21,7 @@ ROLES = {"adoption": "first", "period": "year", "groups": ["unit"]}
 
 
 @only("sqlite")
-def test_a_panel_goes_all_the_way(client, settings, tmp_path):
+def test_a_panel_goes_all_the_way(client, settings):
     """A fit with adoptions: averages of treated rows by lag, cohort and period, and those of the file."""
     model = fitted(client, settings, text=text(), **ROLES)
     path, own = f"/models/{model['id']}", model["settings"]
@@ -40,10 +40,9 @@ def test_a_panel_goes_all_the_way(client, settings, tmp_path):
     assert [*answer["groups"]] == ["0", "1", "2", "3", "4"]
     assert [*client.post(f"{path}/effects", json={"by": "cohort"}).json()["groups"]] == ["4", "6"]
     assert "8" in client.post(f"{path}/effects", json={"by": "period"}).json()["groups"]
-    (tmp_path / "model.bart").write_bytes(client.get(f"{path}/file").content)
     rows = {"year": [4, 8, 8], "x": [0.5, 0.1, 0.2], "unit": ["u0", "u1", "u2"], "first": ["4", "6", None]}
     sent = client.post(f"{path}/effects", json={"columns": rows}).json()
-    loaded = load(tmp_path / "model.bart")
+    loaded = of_file(client, model)
     assert sent["mean"] == loaded.effects(rows).mean.tolist()
     assert abs(loaded.header.panel.correlation) < 0.2
     assert client.post(f"{path}/predict", json={"columns": rows}).status_code == 200

@@ -6,7 +6,7 @@ import pytest
 from sampler import Posterior, fit, holdout_rows
 from tests.support.api_calls import post_csv, problem
 from tests.support.databases import only
-from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.models.fitted_models import SMALL, extended, fitted
 
 pytestmark = only("sqlite")
 PARTS = {
@@ -51,8 +51,7 @@ def test_fits_are_the_librarys(client, settings, part):
     assert dear["seconds"] >= plain["seconds"]
     assert set(response["holdout"]["intervals_verdict"]) >= {"verdict", "text"}
     path = f"/models/{response['id']}"
-    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
+    extended(client, settings, path)
 
     X, y, weights = rows()
     train_rows = np.setdiff1d(np.arange(80), holdout_rows(80, HOLDOUT, SEED))

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampler import holdout_rows, load, select_features, tune
-from tests.support.api_calls import post_csv, problem
+from sampler import holdout_rows, select_features, tune
+from tests.support.api_calls import of_file, post_csv, post_model, problem
 from tests.support.databases import only
 from tests.support.html_page import page_of
-from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.models.fitted_models import SMALL, extended, fitted, run_units
 
 NEW = [{"u": 0.2, "v": 0.8}, {"u": 0.7, "v": 0.3}]
 TARGETS = ["a", "b"]
@@ -38,14 +38,13 @@ def model(client, settings):
 
 
 @only("sqlite")
-def test_several_outcomes_go_all_the_way(client, settings, model, tmp_path):
+def test_several_outcomes_go_all_the_way(client, settings, model):
     """Joint answers equal those of the downloaded file; other answers are about the first outcome."""
     assert (model["target"], model["settings"]["outcomes"]) == ("a", TARGETS)
     assert model["holdout"]["rmse"] > 0
     path = f"/models/{model['id']}"
     answer = client.post(f"{path}/joint", json={"rows": NEW, "level": 0.8}).json()
-    (tmp_path / "model.bart").write_bytes(client.get(f"{path}/file").content)
-    own = load(tmp_path / "model.bart")
+    own = of_file(client, model)
     assert own.outcomes == tuple(TARGETS)
     found = own.predict(NEW, 0.8)
     for name in ("mean", "upper", "simultaneous_lower", "covariance", "radius", "effective_draws"):
@@ -55,10 +54,8 @@ def test_several_outcomes_go_all_the_way(client, settings, model, tmp_path):
     ).json()
     assert np.all(np.array(given["sd"])[:, 0] < np.array(answer["sd"])[:, 0])
     assert [row[1] for row in given["mean"]] == [12.0, 12.0]
-    file = (tmp_path / "model.bart").read_bytes()
-    back = client.post(
-        "/models", content=file, headers={"Content-Type": "application/vnd.bartserve.model"}
-    ).json()
+    file = client.get(f"{path}/file").content
+    back = post_model(client, file).json()
     assert (back["settings"]["outcomes"], back["verdict"]) == (TARGETS, model["verdict"])
     again = client.post(f"/models/{back['id']}/joint", json={"rows": NEW, "level": 0.8}).json()
     assert again == answer | {"model_id": back["id"]}
@@ -73,19 +70,16 @@ def test_several_outcomes_go_all_the_way(client, settings, model, tmp_path):
         assert client.get(f"/ui{path}{tab}").status_code == 200, tab
     for part in ("diagnostics", "variable-importance", "draws", "card", "holdout"):
         assert client.get(f"{path}/{part}").status_code == 200, part
-    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
-    longer = client.get(path).json()
+    longer = extended(client, settings, path)
     assert (longer["state"], longer["draws"]) == ("succeeded", model["draws"] + 10)
     assert client.post(f"{path}/joint", json={"rows": NEW}).json()["mean"] != answer["mean"]
 
 
 @only("sqlite")
-def test_every_outcome_can_be_asked(client, settings, model, tmp_path):
+def test_every_outcome_can_be_asked(client, settings, model):
     """Every answer is about the first outcome or the one asked for, and says about which."""
     path = f"/models/{model['id']}"
-    (tmp_path / "model.bart").write_bytes(client.get(f"{path}/file").content)
-    own = load(tmp_path / "model.bart")["b"]
+    own = of_file(client, model)["b"]
     first = client.post(f"{path}/predict", json={"rows": NEW}).json()
     answer = client.post(f"{path}/predict", json={"rows": NEW, "outcome": "b"}).json()
     assert (first["outcome"], answer["outcome"]) == ("a", "b")
@@ -177,7 +171,7 @@ OWN = {"a": ["u", "school"], "b": ["v"]}
 
 
 @only("sqlite")
-def test_columns_of_its_own_for_each_outcome(client, settings, tmp_path):
+def test_columns_of_its_own_for_each_outcome(client, settings):
     """Trees of an outcome split on its own columns: in fits, refits, extensions, files and on pages."""
     told = {"features": OWN, "monotone": {"v": "increasing"}, "holdout": 0.3}
     model = fitted(client, settings, text=pupils(), target=TARGETS, **told)
@@ -188,8 +182,7 @@ def test_columns_of_its_own_for_each_outcome(client, settings, tmp_path):
     answer = client.post(f"{path}/joint", json={"rows": rows}).json()
     assert not any("not used" in text for text in answer["warnings"])
     content = client.get(f"{path}/file").content
-    (tmp_path / "model.bart").write_bytes(content)
-    own = load(tmp_path / "model.bart")
+    own = of_file(client, model)
     np.testing.assert_allclose(answer["mean"], own.predict(rows).mean)
     for name, columns in OWN.items():
         ranked = client.get(f"{path}/variable-importance?outcome={name}").json()
@@ -210,16 +203,14 @@ def test_columns_of_its_own_for_each_outcome(client, settings, tmp_path):
             page = client.get(f"/ui{path}{tab}{'&' if '?' in tab else '?'}outcome={outcome}")
             assert page.status_code == 200, (tab, outcome)
     assert "Features of b" in page.text
-    headers = {"Content-Type": "application/vnd.bartserve.model"}
-    back = client.post("/models", content=content, headers=headers)
+    back = post_model(client, content)
     assert back.status_code == 201, back.text
     imported = back.json()["settings"]
     assert (imported["features"], imported["columns"]) == (OWN, model["settings"]["columns"])
     dataset = post_csv(client, both).json()
     of_b = client.post(f"{path}/predictions", json={"dataset_id": dataset["id"], "outcome": "b"}).json()
     refit = client.post(f"{path}/refit", json={})
-    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
+    extended(client, settings, path)
     stored = client.get(f"/predictions/{of_b['id']}/result").json()["mean"]
     np.testing.assert_allclose(stored, [row[1] for row in answer["mean"]], rtol=1e-4)
     assert client.get(f"/models/{refit.json()['id']}").json()["settings"]["features"] == OWN
@@ -228,7 +219,7 @@ def test_columns_of_its_own_for_each_outcome(client, settings, tmp_path):
 
 
 @only("sqlite")
-def test_rows_with_weights(client, settings, tmp_path):
+def test_rows_with_weights(client, settings):
     """Weighted rows fit as in the library, are scored by their weights, and can be gone on with."""
     header, *lines = pupils().splitlines()
     text = "\n".join([f"{header},w", *(f"{line},{1 + i % 3}" for i, line in enumerate(lines))])
@@ -238,8 +229,7 @@ def test_rows_with_weights(client, settings, tmp_path):
     assert model["settings"]["weights"] == "w"
     joint = model["holdout"]["joint"]
     assert (joint["rows"], joint["coverage"]) == (30, [])
-    (tmp_path / "model.bart").write_bytes(client.get(f"{path}/file").content)
-    own, table = load(tmp_path / "model.bart"), pd.read_csv(io.StringIO(text))
+    own, table = of_file(client, model), pd.read_csv(io.StringIO(text))
     held = table.iloc[holdout_rows(100, 0.3, 0)]
     scores = own.score(held[["u", "v"]], held[TARGETS], held["w"])
     assert joint["log_score"] == pytest.approx(scores.log_score)
@@ -247,21 +237,18 @@ def test_rows_with_weights(client, settings, tmp_path):
     for tab in ("", "/checks"):
         assert client.get(f"/ui{path}{tab}").status_code == 200
     assert client.get(f"{path}/card").status_code == 200
-    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
-    assert client.get(path).json()["draws"] == model["draws"] + 10
+    assert extended(client, settings, path)["draws"] == model["draws"] + 10
 
 
 @only("sqlite")
-def test_noise_by_row(client, settings, tmp_path):
+def test_noise_by_row(client, settings):
     """A fit whose noise differs by row answers as the library, is scored, gone on with, and shown."""
     told = {"features": OWN | {"b": ["v", "u"]}, "noise": "forest", "holdout": 0.3}
     model = fitted(client, settings, text=pupils(), target=TARGETS, **told)
     path = f"/models/{model['id']}"
     assert model["settings"]["noise"] == "forest"
     content = client.get(f"{path}/file").content
-    (tmp_path / "model.bart").write_bytes(content)
-    own, table = load(tmp_path / "model.bart"), pd.read_csv(io.StringIO(pupils()))
+    own, table = of_file(client, model), pd.read_csv(io.StringIO(pupils()))
     rows = [{"u": 0.2, "v": 0.8, "school": "x"}, {"u": 0.7, "v": 0.3, "school": "z"}]
     answer = client.post(f"{path}/joint", json={"rows": rows}).json()
     np.testing.assert_allclose(answer["covariance"], own.predict(rows).covariance)
@@ -276,11 +263,8 @@ def test_noise_by_row(client, settings, tmp_path):
     assert "Noise" in client.get(f"{path}/card").text
     for tab in ("", "/checks", "/chains", "/settings", "/predict"):
         assert client.get(f"/ui{path}{tab}?outcome=b").status_code == 200, tab
-    headers = {"Content-Type": "application/vnd.bartserve.model"}
-    assert client.post("/models", content=content, headers=headers).status_code == 201
-    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
-    assert client.get(path).json()["draws"] == model["draws"] + 10
+    assert post_model(client, content).status_code == 201
+    assert extended(client, settings, path)["draws"] == model["draws"] + 10
     body = {"dataset_id": post_csv(client, pupils()).json()["id"], "target": TARGETS, "noise": "forest"}
     apart = client.post("/models", json=body | SMALL | {"features": {"a": ["u"], "b": ["v"]}})
     assert "name a feature for all" in problem(apart, 422)["errors"][0]["detail"]
@@ -289,14 +273,13 @@ def test_noise_by_row(client, settings, tmp_path):
 
 
 @only("sqlite")
-def test_groups_of_rows(client, settings, tmp_path):
+def test_groups_of_rows(client, settings):
     """Each outcome's intercepts are told over HTTP and on the page, and rows of new groups are answered."""
     told = {"features": OWN | {"a": ["u"]}, "groups": ["school"], "holdout": 0.2}
     model = fitted(client, settings, text=pupils(), target=TARGETS, **told)
     assert model["settings"]["groups"] == ["school"]
     path = f"/models/{model['id']}"
-    (tmp_path / "model.bart").write_bytes(client.get(f"{path}/file").content)
-    own = load(tmp_path / "model.bart")
+    own = of_file(client, model)
     for name in TARGETS:
         answer = client.get(f"{path}/groups?outcome={name}").json()
         (column,) = answer["columns"]
@@ -307,9 +290,7 @@ def test_groups_of_rows(client, settings, tmp_path):
     answer = client.post(f"{path}/joint", json={"rows": rows}).json()
     np.testing.assert_allclose(answer["covariance"], own.predict(rows).covariance)
     assert any("new group" in text for text in answer["warnings"])
-    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
-    assert client.get(path).json()["draws"] == model["draws"] + 10
+    assert extended(client, settings, path)["draws"] == model["draws"] + 10
 
 
 @only("sqlite")
@@ -371,7 +352,7 @@ def shoppers(num_rows: int = 100) -> str:
 
 
 @only("sqlite")
-def test_two_classes_beside_a_number(client, settings, tmp_path):
+def test_two_classes_beside_a_number(client, settings):
     """Joint answers have the class's probability, alone or given the number; scores, pages and refits too."""
     both = {"target": ["spent", "bought"], "features": ["u", "v"], "family": "auto"}
     model = fitted(client, settings, text=shoppers(), holdout=0.3, **both)
@@ -379,8 +360,7 @@ def test_two_classes_beside_a_number(client, settings, tmp_path):
     path = f"/models/{model['id']}"
     answer = client.post(f"{path}/joint", json={"rows": NEW}).json()
     assert answer["classes"] == [[], ["no", "yes"]]
-    (tmp_path / "model.bart").write_bytes(client.get(f"{path}/file").content)
-    own = load(tmp_path / "model.bart")
+    own = of_file(client, model)
     np.testing.assert_allclose(answer["mean"], own.predict(NEW).mean)
     given = client.post(
         f"{path}/joint", json={"rows": [row | {"bought": "yes"} for row in NEW], "given": ["bought"]}
@@ -405,8 +385,7 @@ def test_two_classes_beside_a_number(client, settings, tmp_path):
     assert "probability of yes" in client.get(f"/ui{path}/predict?f0=0.2&f1=0.8").text
     assert "bought: " in client.get(f"{path}/card?format=markdown").text
     refit = client.post(f"{path}/refit", json={})
-    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
+    extended(client, settings, path)
     again = client.get(f"/models/{refit.json()['id']}").json()
     assert (again["state"], again["settings"]["families"]) == ("succeeded", model["settings"]["families"])
     assert client.get(path).json()["draws"] == model["draws"] + 10

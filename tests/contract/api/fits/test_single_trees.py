@@ -6,10 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sampler import load
-from tests.support.api_calls import post_csv
+from tests.support.api_calls import of_file, post_csv, post_model
 from tests.support.databases import only
-from tests.support.models.fitted_models import fitted, run_units
+from tests.support.models.fitted_models import extended, fitted, run_units
 from tests.support.models.single_tree_models import KINDS, ask, kinds, numbers
 
 ONE = {"num_trees": 1, "num_draws": 60, "num_burnin": 400, "thin": 10}
@@ -47,18 +46,14 @@ def test_numbers(client, settings, method):
     assert effect["mean"][-1] - effect["mean"][0] > 2
 
 
-def test_extended_and_moved(client, settings, tmp_path):
+def test_extended_and_moved(client, settings):
     """A tree is extended, and its file gives equal answers in a notebook and imported again."""
     model = fitted(client, settings, text=numbers(), method="bcart", **ONE)
-    assert client.post(f"/models/{model['id']}/extend", json={"num_draws": 20}).status_code == 202
-    run_units(settings)
-    assert client.get(f"/models/{model['id']}").json()["draws"] == 80
+    assert extended(client, settings, f"/models/{model['id']}", num_draws=20)["draws"] == 80
     data = client.get(f"/models/{model['id']}/file").content
-    (tmp_path / "model.bart").write_bytes(data)
     answer = ask(client, model, draws=80)
-    assert load(tmp_path / "model.bart").predict({"x": [0.1, 0.9]}).mean.tolist() == answer["mean"]
-    media = {"Content-Type": "application/vnd.bartserve.model"}
-    back = client.post("/models", content=data, headers=media)
+    assert of_file(client, model).predict({"x": [0.1, 0.9]}).mean.tolist() == answer["mean"]
+    back = post_model(client, data)
     assert back.status_code == 201, back.text
     assert ask(client, back.json())["mean"] == answer["mean"]
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from sampler import fit, load
+from sampler import fit
+from tests.support.api_calls import of_file, post_model
 from tests.support.databases import only
-from tests.support.models.fitted_models import fitted, run_units
+from tests.support.models.fitted_models import extended, fitted, run_units
 from tests.support.models.partial_chains import give_back, take_chains
 from tests.support.models.single_tree_models import KINDS, ask, kinds, numbers
 
@@ -22,7 +23,7 @@ METHODS = {
 @pytest.mark.parametrize(
     "method", ["rjhmc-df", pytest.param("rjhmc-dfi", marks=pytest.mark.slow), "dcc-tree"]
 )
-def test_numbers(client, settings, method, tmp_path):
+def test_numbers(client, settings, method):
     """A step is found, judged and scored; every view responds; its file gives equal answers elsewhere."""
     body = {**SHORT, **METHODS[method]}
     model = fitted(client, settings, text=numbers(), method=method, holdout=0.2, **body)
@@ -36,12 +37,9 @@ def test_numbers(client, settings, method, tmp_path):
     effect = client.post(f"/models/{model['id']}/partial-dependence", json={"features": ["x"]}).json()
     assert effect["mean"][-1] - effect["mean"][0] > 2
     data = client.get(f"/models/{model['id']}/file").content
-    (tmp_path / "model.bart").write_bytes(data)
-    there = load(tmp_path / "model.bart").predict({"x": [0.1, 0.9]}, level=[0.5, 0.9], interval="predictive")
+    there = of_file(client, model).predict({"x": [0.1, 0.9]}, level=[0.5, 0.9], interval="predictive")
     assert there.mean.tolist() == answer["mean"]
-    response = client.post(
-        "/models", content=data, headers={"content-type": "application/vnd.bartserve.model"}
-    )
+    response = post_model(client, data)
     assert response.status_code == 201, response.text
     assert ask(client, response.json(), interval="predictive", level=[0.5, 0.9])["mean"] == answer["mean"]
 
@@ -91,9 +89,7 @@ def test_a_fit_is_that_of_a_notebook(client, settings):
 def test_extended(client, settings):
     """An extension draws what one longer fit in a notebook draws."""
     model = fitted(client, settings, text=numbers(), method="rjhmc-df", **SOFT)
-    assert client.post(f"/models/{model['id']}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
-    assert client.get(f"/models/{model['id']}").json()["draws"] == 30
+    assert extended(client, settings, f"/models/{model['id']}")["draws"] == 30
     X, y = columns_of(numbers())
     longer = fit(X, np.array(y, float), method="rjhmc-df", progress=False, **SOFT | {"num_draws": 30})
     answer = ask(client, model, draws=30)

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from app.assistants.words import verdict_words
-from sampler import load
-from tests.support.api_calls import post_csv, problem
+from tests.support.api_calls import of_file, post_csv, problem
 from tests.support.databases import only
-from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.models.fitted_models import SMALL, extended, fitted
 
 
 def weights(rows: int = 160) -> str:
@@ -25,7 +24,7 @@ def weights(rows: int = 160) -> str:
 
 
 @only("sqlite")
-def test_a_treatment_goes_all_the_way(client, settings, tmp_path):
+def test_a_treatment_goes_all_the_way(client, settings):
     """A fit with a treatment: its effects by group, those of the file, predictions, pages and more draws."""
     model = fitted(client, settings, text=weights(), treatment="z")
     path = f"/models/{model['id']}"
@@ -42,8 +41,7 @@ def test_a_treatment_goes_all_the_way(client, settings, tmp_path):
     assert "no data can show that" in effects["holds"]
     assert model["use"]["effects"]["text"] in model["use"]["text"]
     said = effects["use"]["text"]
-    (tmp_path / "model.bart").write_bytes(client.get(f"{path}/file").content)
-    posterior = load(tmp_path / "model.bart")
+    posterior = of_file(client, model)
     columns = {"a": [0.5, -1.0], "b": [0.0, 1.0], "site": ["n", "s"], "z": [1, 0]}
     answer = client.post(f"{path}/effects", json={"columns": columns, "of": "treated", "draws": 7}).json()
     own = posterior.effects(columns, of="treated", num_draws=7)
@@ -98,9 +96,7 @@ def test_a_treatment_goes_all_the_way(client, settings, tmp_path):
     assert said in client.get(f"{path}/card").text
     assert said in verdict_words(model["verdict"], model["use"])
     assert "What does the treatment do?" in client.get(f"{path}/card").text
-    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
-    assert client.get(path).json()["state"] == "succeeded"
+    extended(client, settings, path)
 
 
 @only("sqlite")
@@ -189,9 +185,7 @@ def test_a_dose(client, settings):
         for address in set(re.findall(r'src="(/ui/models/[^"]*treatment.svg[^"]*)"', page.text)):
             assert client.get(address.replace("&amp;", "&")).status_code == 200, address
     assert "per unit of z" in client.get(f"{path}/card").text
-    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
-    assert client.get(path).json()["state"] == "succeeded"
+    extended(client, settings, path)
 
 
 @only("sqlite")
@@ -236,7 +230,7 @@ def test_what_is_refused(client, settings):
 
 
 @only("sqlite")
-def test_times_with_events_have_measures_on_every_face(client, settings, tmp_path):
+def test_times_with_events_have_measures_on_every_face(client, settings):
     """Means up to a time, probabilities, ratios and curves: those of the file, on the page and the card."""
     rng = np.random.default_rng(4)
     a, z = rng.normal(size=160), rng.integers(0, 2, 160)
@@ -246,8 +240,7 @@ def test_times_with_events_have_measures_on_every_face(client, settings, tmp_pat
     roles = {"target": "time", "event": "seen", "treatment": "z", "features": ["a"]}
     model = fitted(client, settings, text=text, **roles)
     path = f"/models/{model['id']}"
-    (tmp_path / "model.bart").write_bytes(client.get(f"{path}/file").content)
-    posterior = load(tmp_path / "model.bart")
+    posterior = of_file(client, model)
     for asked in ({}, {"measure": "survival", "until": 2.0}, {"measure": "ratio"}):
         answer = client.post(f"{path}/effects", json=asked | {"by": "a"}).json()
         own = posterior.effects(by="a", **asked)

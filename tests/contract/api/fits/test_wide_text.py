@@ -6,7 +6,7 @@ import pytest
 from sampler.data.level_means import LevelOutcomes
 from tests.support.api_calls import of_file, post_csv
 from tests.support.databases import only
-from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.models.fitted_models import SMALL, finished, fitted, run_units
 
 pytestmark = only("sqlite")
 
@@ -47,9 +47,7 @@ def test_wide_text_is_encoded_and_every_answer_speaks_of_its_levels(client, sett
     estimate = client.post("/models/estimate", json=body).json()
     assert any(each.startswith("place is text with 60 levels") for each in estimate["warnings"])
     answer = client.post("/models", json=body)
-    run_units(settings)
-    model = client.get(answer.headers["location"]).json()
-    assert model["state"] == "succeeded", model["error"]
+    model = finished(client, settings, answer)
     assert model["settings"]["columns"] == {"x": "number", "place": "encoded"}
 
     new = [{"x": 0.5, "place": name} for name in ("place 3", "place 59", "nowhere", None)]

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sampler import Posterior, holdout_rows
-from tests.support.api_calls import post_csv, problem, table
+from sampler import holdout_rows
+from tests.support.api_calls import of_file, post_csv, post_model, problem, table
 from tests.support.models.fitted_models import SMALL, fitted, run_units
 
 ROWS = {"rows": [{"size": 3, "colour": "red"}, {"size": 12, "colour": "blue"}], "interval": "calibrated"}
@@ -30,7 +30,7 @@ def test_held_out_rows_calibrate(client, settings, model):
     assert answer["claims"] == [calibration["claims"][0], calibration["claims"][2]]
     assert "30 rows held out from the fit, at least 0.9" in answer["claims"][1]["text"]
 
-    downloaded = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
+    downloaded = of_file(client, model)
     expected = downloaded.predict(ROWS["rows"], level=[0.5, 0.9], interval="calibrated")
     for interval, own in zip(answer["intervals"], expected.intervals, strict=True):
         assert (interval["lower"], interval["upper"]) == (own.lower.tolist(), own.upper.tolist())
@@ -39,9 +39,7 @@ def test_held_out_rows_calibrate(client, settings, model):
     X = {"size": [float(line[1]) for line in held_out], "colour": [line[2] for line in held_out]}
     again = downloaded.calibrate(X, [float(line[0]) for line in held_out])
     assert again.conformal_table.checksum == calibration["checksum"]
-    imported = client.post(
-        "/models", content=downloaded.to_bytes(), headers={"Content-Type": "application/vnd.bartserve.model"}
-    )
+    imported = post_model(client, downloaded.to_bytes())
     assert imported.json()["calibration"] == calibration
 
     assert client.post("/models/mine/extend", json={"num_draws": 10}).status_code == 202

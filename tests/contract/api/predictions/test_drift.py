@@ -14,11 +14,6 @@ from tests.support.processes import plain_http
 from tests.support.processes.api_server import serving
 
 
-@pytest.fixture
-def model(client, settings) -> dict:
-    return fitted(client, settings, name="mine", seed=3)
-
-
 def ask(client, sizes, colours=("red", "green", "blue"), model="mine"):
     rows = [{"size": size, "colour": colours[i % len(colours)]} for i, size in enumerate(sizes)]
     response = client.post(f"/models/{model}/predict", json={"rows": rows})

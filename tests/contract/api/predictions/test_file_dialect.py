@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sampler import Posterior
-from tests.support.api_calls import places, post_csv, problem
+from tests.support.api_calls import places, post_csv, post_model, problem
 from tests.support.databases import only
 from tests.support.models.fitted_models import SMALL, run_units
 
@@ -95,9 +95,7 @@ def test_rows_of_a_file_are_read_as_the_models_own_file(client, model):
     file = client.get("/models/rent/file").content
     posterior = Posterior.from_bytes(Posterior.from_bytes(file).to_bytes())
     assert (posterior.header.dialect.decimal, posterior.header.dialect.separator) == ("comma", "semicolon")
-    imported = client.post(
-        "/models", content=posterior.to_bytes(), headers={"Content-Type": "application/vnd.bartserve.model"}
-    )
+    imported = post_model(client, posterior.to_bytes())
     assert imported.status_code == 201, imported.text
     again = send(client, imported.json()["id"], "lage;flaeche;tag\nB;250.000;3/4/2024\n").json()
     assert again["mean"] == expected["mean"][:1]

@@ -11,17 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.services.outcomes import reports
-from sampler import Posterior, holdout_rows
+from sampler import holdout_rows
 from sampler.posterior.assessment import outcome_watch
-from tests.support.api_calls import bearer, make_key, places, post_csv, problem, table
-from tests.support.models.fitted_models import fitted, run_units
+from tests.support.api_calls import bearer, make_key, of_file, places, post_csv, problem, table
+from tests.support.models.fitted_models import extended, fitted, run_units
 
 CSV = {"Content-Type": "text/csv"}
-
-
-@pytest.fixture
-def model(client, settings) -> dict:
-    return fitted(client, settings, name="mine", seed=3)
 
 
 def rows_of(count, seed=1, shift=0.0, **more):
@@ -69,7 +64,7 @@ def test_outcomes_are_scored_as_the_library_scores_them(client, model):
         0,
         model["id"],
     )
-    posterior = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
+    posterior = of_file(client, model)
     expected = posterior.score(*features_and_outcomes(rows))
     summary = summary_of(client)
     assert (summary["rows"], summary["intervals"], summary["target"]) == (40, "predictive", "y")
@@ -224,7 +219,7 @@ def test_recalibration_by_outcomes(client, model):
     now = client.get("/models/mine").json()
     assert now["calibration"]["kind"] == "outcomes"
     assert now["id"] == model["id"]
-    downloaded = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
+    downloaded = of_file(client, model)
     again = downloaded.calibrate(*features_and_outcomes(later))
     assert again.conformal_table.checksum == now["calibration"]["checksum"]
     summary = summary_of(client)
@@ -252,8 +247,7 @@ def test_each_calibration_begins_an_era(client, settings, model):
     assert (summary["era"], summary["verdict"], summary["intervals"]) == (1, "too_few", "calibrated")
     report(client, rows_of(40, seed=2))
     assert summary_of(client)["verdict"] == "holds"
-    assert client.post(f"/models/{model['id']}/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
+    extended(client, settings, f"/models/{model['id']}")
     summary = summary_of(client)
     assert (summary["era"], summary["verdict"], summary["intervals"]) == (2, "too_few", "predictive")
 

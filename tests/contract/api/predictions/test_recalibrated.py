@@ -15,11 +15,11 @@ from bartserve.scoring import Scorer
 from sampler import Posterior, fit_many
 from sampler import fit as fit_here
 from sampler.host.storage import RECALIBRATION, with_part
-from tests.support.api_calls import post_csv
+from tests.support.api_calls import of_file, post_csv
 from tests.support.databases import only
 from tests.support.html_page import page_of
 from tests.support.models import kinds
-from tests.support.models.fitted_models import SMALL, fitted, run_units
+from tests.support.models.fitted_models import SMALL, extended, fitted, run_units
 from tests.support.pickling_executor import PicklingExecutor
 from tests.support.routes import every_route
 
@@ -60,7 +60,7 @@ def test_held_out_rows_make_intervals_hold(client, settings):
     assert not any("made to hold" in each for each in again["warnings"])
     assert client.delete(f"/models/{again['id']}").status_code == 204
 
-    posterior = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
+    posterior = of_file(client, model)
     assert posterior.law.recalibration is not None
     answer = client.post("/models/mine/predict", json=NEW).json()
     own = posterior.predict(NEW["rows"], level=NEW["level"])
@@ -79,9 +79,8 @@ def test_held_out_rows_make_intervals_hold(client, settings):
         assert asked["mean"] == plain.predict(NEW["rows"], interval=kind).mean.tolist()
         assert asked["intervals"][1]["lower"] == plain.predict(NEW["rows"], interval=kind).lower.tolist()
 
-    assert client.post("/models/mine/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
-    more = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
+    extended(client, settings, "/models/mine")
+    more = of_file(client, model)
     assert more.num_draws == 50
     assert more.law.recalibration.to_json() == posterior.law.recalibration.to_json()
     assert client.get("/models/mine").json()["holdout"]["recalibration"] == held["recalibration"]

@@ -10,9 +10,9 @@ import pytest
 from app.services.errors import TooLargeError
 from app.services.predictions.predict_rows import Predictor
 from sampler import fit
-from tests.support.api_calls import of_file, post_csv, problem
+from tests.support.api_calls import of_file, post_csv, post_model, problem
 from tests.support.databases import only
-from tests.support.models.fitted_models import SMALL, run_units
+from tests.support.models.fitted_models import SMALL, finished, run_units
 
 pytestmark = only("sqlite")
 RNG = np.random.default_rng(7)
@@ -42,11 +42,7 @@ def asked(dataset, **more):
 
 def fitted(client, settings, dataset, **more):
     answer = client.post("/models", json=asked(dataset, **more))
-    assert answer.status_code == 202, answer.text
-    run_units(settings)
-    model = client.get(answer.headers["location"]).json()
-    assert model["state"] == "succeeded", model["error"]
-    return model
+    return finished(client, settings, answer)
 
 
 def test_a_model_has_the_table_of_the_library(client, settings, dataset):
@@ -61,8 +57,7 @@ def test_a_model_has_the_table_of_the_library(client, settings, dataset):
     library = fit(X, y, seed=3, progress=False, **declared, **own)
     table = of_file(client, model).conformal_table
     assert table.checksum == library.conformal_table.checksum == model["calibration"]["checksum"]
-    file = {"Content-Type": "application/vnd.bartserve.model"}
-    imported = client.post("/models", content=of_file(client, model).to_bytes(), headers=file)
+    imported = post_model(client, of_file(client, model).to_bytes())
     assert imported.json()["calibration"] == model["calibration"]
     claims = {claim["level"]: claim for claim in model["calibration"]["claims"]}
     names = [each["name"] for each in claims[0.9]["subgroups"]]

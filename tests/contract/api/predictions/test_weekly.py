@@ -8,11 +8,10 @@ import pytest
 from app.services.outcomes import rows as reported
 from app.services.outcomes import weekly
 from app.store.clock import utc_now
-from sampler import Posterior
 from sampler.storage.weekly_tables import most_outside, weekly_tables
 from tests.contract.api.predictions.test_outcomes import features_and_outcomes, report, rows_of, summary_of
-from tests.support.api_calls import problem, table
-from tests.support.models.fitted_models import fitted, run_units
+from tests.support.api_calls import of_file, problem, table
+from tests.support.models.fitted_models import extended, fitted, run_units
 
 ASKED = {"rows": [{"size": 3, "colour": "red"}, {"size": 12, "colour": "blue"}], "interval": "calibrated"}
 
@@ -40,7 +39,7 @@ def policy(client, recalibrate, name="mine"):
 
 
 def posterior_of(client, model):
-    return Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
+    return of_file(client, model)
 
 
 def test_outcomes_of_ended_weeks_move_the_table(client, settings, model, weeks_on):
@@ -161,8 +160,7 @@ def test_what_cannot_move_is_refused(client, settings, model):
 def test_a_new_calibration_ends_the_policy(client, settings, model):
     """An extension calibrates anew: nothing moves any more, until somebody says so again."""
     policy(client, "weekly")
-    assert client.post("/models/mine/extend", json={"num_draws": 10}).status_code == 202
-    run_units(settings)
+    extended(client, settings, "/models/mine")
     assert summary_of(client)["policy"]["recalibrate"] == "off"
     assert client.get("/models/mine").json()["calibration"]["kind"] == "holdout"
     kinds = [event["kind"] for event in client.get(f"/models/{model['id']}/events").json()["items"]]
