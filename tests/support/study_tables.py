@@ -3,6 +3,7 @@
 import numpy as np
 
 from app.services.studies.plan import TrainingData
+from sampler import holdout_rows
 
 
 def outcomes_of_every_kind(num_rows=90) -> dict[str, list[object]]:
@@ -19,6 +20,25 @@ def outcomes_of_every_kind(num_rows=90) -> dict[str, list[object]]:
         "x": x.round(4).tolist(),
         "z": z.round(4).tolist(),
         "unused": [row % 5 for row in range(num_rows)],
+    }
+
+
+def as_csv(columns: dict[str, list[object]]) -> str:
+    """Return the columns as a file in which None is an empty cell."""
+    rows = zip(*columns.values(), strict=True)
+    lines = (",".join("" if value is None else str(value) for value in row) for row in rows)
+    return "\n".join([",".join(columns), *lines])
+
+
+def training_rows(
+    columns: dict[str, list[object]], target: str, holdout: float | None, seed: int
+) -> dict[str, list[object]]:
+    """Return the columns without held-out rows and without those that lack the target."""
+    is_training = np.array([value is not None for value in columns[target]])
+    is_training[holdout_rows(len(is_training), holdout, seed)] = False
+    return {
+        name: [value for value, is_seen in zip(values, is_training, strict=True) if is_seen]
+        for name, values in columns.items()
     }
 
 

@@ -1,6 +1,5 @@
 """Studies of models over HTTP, and the selection of features by a permutation null."""
 
-import numpy as np
 import pytest
 
 from app.services.errors import InvalidRequestError
@@ -13,11 +12,11 @@ from app.store.engine import session_scope
 from app.store.queue import claims, units
 from app.store.queue.claims import Claim
 from app.store.tables import Study
-from sampler import holdout_rows, select_features
-from tests.support.api_calls import places, post_csv, problem, table
+from sampler import select_features
+from tests.support.api_calls import places, post_csv, post_model, problem, table
 from tests.support.databases import only
 from tests.support.models.fitted_models import fitted, run_units
-from tests.support.study_tables import outcomes_of_every_kind, training_size
+from tests.support.study_tables import as_csv, outcomes_of_every_kind, training_rows, training_size
 
 FEWEST = 20
 
@@ -84,10 +83,7 @@ def test_features_are_selected_in_the_background(client, settings, model):
 def test_rows_and_roles_are_those_of_the_model(client, settings, target, settings_of_fit, roles):
     """A study takes the model's training rows, features, family, weights and exposures."""
     columns = outcomes_of_every_kind()
-    lines = zip(*columns.values(), strict=True)
-    text = "\n".join(
-        [",".join(columns), *(",".join("" if v is None else str(v) for v in row) for row in lines)]
-    )
+    text = as_csv(columns)
     features = ["x", "z"]
     model = fitted(client, settings, text=text, target=target, features=features, seed=5, **settings_of_fit)
     study = start(client, model, seed=7).json()
@@ -95,13 +91,7 @@ def test_rows_and_roles_are_those_of_the_model(client, settings, target, setting
     done = client.get(f"/studies/{study['id']}").json()
     assert done["state"] == "succeeded", done["error"]
 
-    is_training = np.ones(len(columns["x"]), bool)
-    is_training[holdout_rows(len(is_training), settings_of_fit.get("holdout"), 5)] = False
-    is_training &= [value is not None for value in columns[target]]
-    training = {
-        name: [value for value, is_seen in zip(v, is_training, strict=True) if is_seen]
-        for name, v in columns.items()
-    }
+    training = training_rows(columns, target, settings_of_fit.get("holdout"), 5)
     expected = select_features(
         {name: training[name] for name in features},
         training[target],
@@ -146,8 +136,7 @@ def test_refused_models(client, settings, model):
     queued = client.post("/models", json=body).json()
     problem(start(client, queued), 409, "model-not-finished")
     file = client.get(f"/models/{model['id']}/file").content
-    headers = {"Content-Type": "application/vnd.bartserve.model"}
-    imported = client.post("/models", content=file, headers=headers)
+    imported = post_model(client, file)
     assert imported.status_code == 201, imported.text
     detail = problem(start(client, imported.json()), 409, "conflict")["detail"]
     assert "imported" in detail

@@ -1,6 +1,5 @@
 """Tuning of settings in the background over HTTP."""
 
-import numpy as np
 import pytest
 
 from app.services.errors import TooLargeError
@@ -8,11 +7,11 @@ from app.services.fits.costs import TooLongError
 from app.services.request_context import Actor, OwnerLimits, acting
 from app.services.studies import tuning
 from app.services.studies.tuning import TuningBody
-from sampler import holdout_rows, tune
+from sampler import tune
 from tests.support.api_calls import places, problem, table
 from tests.support.databases import only
 from tests.support.models.fitted_models import fitted, run_units
-from tests.support.study_tables import outcomes_of_every_kind, training_size
+from tests.support.study_tables import as_csv, outcomes_of_every_kind, training_rows, training_size
 
 BRIEF = {"num_trees": 5, "num_chains": 1, "num_burnin": 20, "num_draws": 10, "thin": 1}
 
@@ -39,10 +38,7 @@ def without_seconds(trials) -> list[dict]:
 def test_settings_are_tuned_in_the_background(client, settings, target, of_model):
     """A tuning has the model's rows, roles and prior; trials and choice are those of `sampler.tune`."""
     columns = outcomes_of_every_kind()
-    lines = zip(*columns.values(), strict=True)
-    text = "\n".join(
-        [",".join(columns), *(",".join("" if v is None else str(v) for v in row) for row in lines)]
-    )
+    text = as_csv(columns)
     features = ["x", "z"]
     model = fitted(client, settings, text=text, target=target, features=features, seed=5, **of_model)
     candidates = [BRIEF, BRIEF | {"prior": {"alpha": 0.5}}]
@@ -57,13 +53,7 @@ def test_settings_are_tuned_in_the_background(client, settings, target, of_model
     done = client.get(f"/studies/{study['id']}").json()
     assert done["state"] == "succeeded", done["error"]
 
-    is_training = np.ones(len(columns["x"]), bool)
-    is_training[holdout_rows(len(is_training), of_model.get("holdout"), 5)] = False
-    is_training &= [value is not None for value in columns[target]]
-    training = {
-        name: [value for value, is_seen in zip(v, is_training, strict=True) if is_seen]
-        for name, v in columns.items()
-    }
+    training = training_rows(columns, target, of_model.get("holdout"), 5)
     roles = {
         role: [float(v) for v in training[of_model[role]]]
         for role in ("weights", "exposure")
