@@ -380,7 +380,7 @@ STUDIES = (
         "parts of its target among its columns, which the paper's may not have. Its numbers are lost in the "
         "text.",
         _run_tables,
-        20,
+        12,
         20,
         "split",
         _draw_tables,
