@@ -6,7 +6,6 @@ from functools import cache, partial
 from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI
-from fastapi.routing import APIRoute
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
@@ -85,17 +84,14 @@ PLACES = 8  # requests of all owners in threads at once; one owner has half of t
 FIRST = (predict.router,)  # matched before all other routes
 
 
-def _name_of(route: APIRoute) -> str:
-    return route.name  # the function names of generated clients
-
-
 @cache
 def _routes() -> list[BaseRoute]:
     """Return all routes, guarded; their models take half a second to build, for all applications once.
 
     Raises TypeError for an unguarded route.
     """
-    every = APIRouter(generate_unique_id_function=_name_of)
+    # the function names of generated clients
+    every = APIRouter(generate_unique_id_function=lambda route: route.name)
     for router in ROUTERS:
         every.include_router(router)
     dashboard.install(every)
@@ -142,7 +138,6 @@ def create_app(settings: Settings) -> FastAPI:
         openapi_url=None,  # the route in `docs` requires a key
         servers=docs.SERVERS,
         routes=_routes(),
-        generate_unique_id_function=_name_of,
         docs_url=None,
         redoc_url=None,
         middleware=[
