@@ -34,7 +34,7 @@ def record(study: Study, count: int, code: AuthorsCode | None = None) -> Recorde
     kept = Kept(BUILD / f"{study.name}.json", _commit(), code)
     figures = rounded(study.run(kept, count))
     day = f"{datetime.now(tz=UTC):%Y-%m-%d}"
-    return Recorded(day, round(kept.seconds, 1), count, figures, kept.commits)
+    return Recorded(day, round(kept.seconds, 1), count, figures, kept.commits, study.protocol)
 
 
 def _commit() -> str:

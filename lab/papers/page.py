@@ -82,7 +82,8 @@ def _study(study: Study) -> list[str]:
         else:
             facts += f": {_seconds(result.seconds)}, {result.date}, {_counts(study, result)}, "
             facts += f"commit {result.commit}" if result.commit else "commit not recorded"
-        lines += [f"{facts}. {study.protocol}".strip() + (" Long." if study.long else ""), ""]
+        protocol = result.protocol if result and result.protocol else study.protocol
+        lines += [f"{facts}. {protocol}".strip() + (" Long." if study.long else ""), ""]
     lines += ["| claim | kind | the document | here | |", "| --- | --- | --- | --- | --- |"]
     for claim, answer in _answers(study):
         word = f"**{answer.word}**" + (f": {answer.why}" if answer.why else "")

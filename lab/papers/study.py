@@ -127,13 +127,14 @@ class Study:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Figures of a study, with its day, seconds of a processor, number of replicates and commit."""
+    """Figures of a study, with its day, seconds of a processor, number of replicates, commit and protocol."""
 
     date: str
     seconds: float
     count: int
     figures: Figures
     commit: str = ""  # that made them; empty in records that are older than this field
+    protocol: str = ""  # by which they were made, likewise
 
 
 @dataclass
