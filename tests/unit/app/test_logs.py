@@ -2,18 +2,21 @@
 
 import json
 import logging
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
+import sampler
 from app.logging import FIELDS, JsonLines, TextLines, bound
 from app.settings import Settings
 from app.store.engine import make_engine
 from worker.fits.tracking import announce
-from worker.main import has_and_lacks
+from worker.main import OWN, has_and_lacks
 
 
 def record(message: str, *arguments: object, error: bool = False, **extra: object) -> logging.LogRecord:
@@ -116,3 +119,10 @@ def test_a_worker_says_at_its_start_what_it_has_and_lacks():
     full = has_and_lacks(Settings(**team, mlflow_tracking_uri="http://me:secret@runs"))
     assert "postgresql at db; Redis: bells;" in full
     assert "secret" not in full
+
+
+def test_a_worker_knows_every_group_of_entry_points():
+    """Those that the sampler loads: what a package adds to one of them is in the worker's first line."""
+    sources = [file.read_text() for file in Path(sampler.__file__).parent.rglob("*.py")]
+    groups = [each for text in sources for each in re.findall(r'group="bartserve\.(\w+)"', text)]
+    assert sorted(groups) == sorted(OWN)
