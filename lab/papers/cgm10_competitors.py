@@ -393,7 +393,7 @@ STUDIES = (
         "parts of its target among its columns, which the paper's may not have. Its numbers are lost in the "
         "text.",
         _run_tables,
-        14,
+        20,
         20,
         "split",
         _draw_tables,
@@ -443,7 +443,7 @@ STUDIES = (
         "100 rows, RMSE of f at 1,000 new ones, median (upper quartile). BART's fits, also those of folds, "
         "have four chains of 1,750 iterations (the paper's one of 6,000). Its numbers are lost in the text.",
         _run_friedman,
-        8,
+        10,
         100,
         "data set",
         _draw_friedman,
