@@ -324,7 +324,7 @@ STUDIES = (
         ),
         "Mean squared errors minus the noise's, x 1000: training rows, then new rows with the deviation over "
         f"sampler seeds; of single trees, for DCC-Tree of the mean, as in the paper. The document's are of "
-        f"numbers rounded to a thousandth; those at new rows are judged. {_OLDER} {_SHORT}",
+        f"numbers rounded to a thousandth; those at new rows are judged. {_SHORT}",
         _run_1,
         count=10,
         of=10,
