@@ -389,7 +389,7 @@ STUDIES = (
         f"{_DATA} 1,000 compounds train, half of the active ones among them. The values of the support "
         "vector machine are ours (the paper's are lost in the text), networks have no skip layer.",
         _run_5,
-        count=2,
+        count=10,
         of=20,
         unit="split",
         long=True,
