@@ -3,6 +3,7 @@
 import csv
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -136,6 +137,15 @@ def test_a_result_names_its_commit(tmp_path):
     older = Kept(path, "cccc")
     older("one", lambda: 2.0)
     assert older.commits == ""
+
+
+def test_the_page_tells_a_result_by_its_own_protocol(monkeypatch):
+    """What a study would do now isn't told of figures that were made otherwise before."""
+    name = "cgm10-fig3"
+    known = STUDIES[name]
+    assert known.recorded().protocol
+    monkeypatch.setitem(STUDIES, name, replace(known, protocol="Of twice as many draws."))
+    assert page.text() == page.PAGE.read_text()
 
 
 @pytest.mark.slow
