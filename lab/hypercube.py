@@ -23,6 +23,7 @@ from itertools import product
 import numpy as np
 
 from lab import command
+from lab.cgm10 import PLAIN
 from sampler.bart.chain import Chain
 from sampler.kernels.arrays import FEATURE
 from sampler.posterior.verdict import rhat_ess
@@ -77,7 +78,7 @@ def chain_of(X, y, dimension, seed, chain=0, num_burnin=0, **settings):
         num_draws=10**6,
         seed=seed,
         prior=prior,
-        **settings,
+        **PLAIN | settings,
     )
     return problem, Chain.start(problem.training, chain)
 

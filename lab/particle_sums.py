@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from lab import command
+from lab.cgm10 import PLAIN
 from lab.hypercube import coda_ess
 from sampler.bart.chain import Chain
 from sampler.posterior.core.ensemble import Ensemble
@@ -155,8 +156,8 @@ def one(data, seed, moves, iterations):
     half = iterations // 2
     problem = prepare(
         X[:ROWS], y[:ROWS], num_trees=200, num_chains=1, num_burnin=iterations - half,
-        num_draws=half // THIN, thin=THIN, moves=moves, seed=seed, transform="none",
-        prior={"cuts": "uniform", "alpha": 0.95, "beta": 2, "k": 2},
+        num_draws=half // THIN, thin=THIN, moves=moves, seed=seed,
+        prior={"cuts": "uniform", "alpha": 0.95, "beta": 2, "k": 2}, **PLAIN,
     )  # fmt: skip
     chain, loglik, seconds = Chain.start(problem.training, 0), [], 0.0
     for i in range(iterations):
