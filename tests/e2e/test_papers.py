@@ -3,6 +3,7 @@
 import csv
 import re
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from lab.papers.__main__ import main
 from lab.papers.catalogue import STUDIES
 from lab.papers.judges import BETTER, NOT_REPRODUCED, REPRODUCED, WORDS, Number, Order, Seen, Statement
 from lab.papers.study import RESULTS, Kept, rounded
+from sampler.settings import Settings
 
 DEAR = {"cgm10-fig1", "cgm10-fig3", "cgm10-fig5", "cgm10-coverage"}  # 10 s and more, also with few replicates
 SMALL = [
@@ -137,6 +139,41 @@ def test_a_result_names_its_commit(tmp_path):
     older = Kept(path, "cccc")
     older("one", lambda: 2.0)
     assert older.commits == ""
+
+
+class _AskedError(Exception):
+    """A fit was asked for."""
+
+
+OF_TABLES = {"cgm10-tables2and3", "cgm10-table5", "cgm10-fig9", "cgm10-fig10", "pg-bart-real"}  # not here
+OF_TABLES |= {"slides-boston-table1"}  # it looks at its first part, another method's
+OF_SERVICES = {"cgm10-statements", "cgm10-unrelated", "cgm10-rules", "cgm10-distance"}  # no document's model
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n for n, s in STUDIES.items() if s.run and not s.code and n not in OF_TABLES | OF_SERVICES],
+)
+def test_a_study_fits_the_model_of_its_document(name, monkeypatch):
+    """Noise, a line and a transform, which we may choose from the rows, are those of the documents."""
+    asked, parts = [], []
+
+    def first(*given, **settings):
+        asked.append(known(*given, **settings))
+        raise _AskedError
+
+    def collect(_name, compute):
+        parts.append(compute)
+        return {}
+
+    known = Settings.resolve
+    with suppress(Exception):  # of a study that looks at its parts
+        STUDIES[name].run(collect, 1)
+    monkeypatch.setattr(Settings, "resolve", first)
+    for part in parts[:20]:
+        with suppress(_AskedError):
+            part()
+    assert {(each.noise, each.linear, each.transform) for each in asked} == {("constant", False, "none")}
 
 
 def test_the_page_tells_a_result_by_its_own_protocol(monkeypatch):
