@@ -13,6 +13,7 @@ import numpy as np
 from arviz_stats.base import array_stats
 
 from lab import command
+from lab.cgm10 import PLAIN
 from sampler import Chain, prepare
 
 TREES, CHAINS, BURNIN, THIN = 20, 8, 2000, 10
@@ -35,7 +36,7 @@ def ours(X, y, draws):
         "num_draws": draws,
         "thin": THIN,
     }
-    data = prepare(X, y, prior=CONSTANTS, **settings).training
+    data = prepare(X, y, prior=CONSTANTS, **PLAIN | settings).training
     f, sigma = [], []
     for number in range(CHAINS):
         chain = Chain.start(data, number)

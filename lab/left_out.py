@@ -25,6 +25,7 @@ import numba
 import numpy as np
 
 from lab import command, mixing
+from lab.cgm10 import PLAIN
 from sampler.bart.chain import Chain
 from sampler.bart.kernels.leaf_models.normal import TAU2
 from sampler.bart.kernels.state import ABOVE, DEPTH, VALUE
@@ -261,7 +262,7 @@ def stumps_for(problem, seconds):
 def look(name, states, sweeps):
     """Print one line of each kind for a data set."""
     X, y, *_ = mixing.load(name, 1)
-    problem = prepare(X, y, num_trees=TREES, num_chains=2, num_burnin=10**6, num_draws=1, seed=1)
+    problem = prepare(X, y, num_trees=TREES, num_chains=2, num_burnin=10**6, num_draws=1, seed=1, **PLAIN)
     codes = np.stack([problem.grid.encode(j, X[:, j]) for j in range(X.shape[1])])
     chain, rng = Chain.start(problem.training, 0), np.random.default_rng(1)
     chain.run(BURNIN)

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from lab import command
+from lab.cgm10 import PLAIN
 
 TREES, CHAINS, ROWS = 200, 4, 200
 DATA = ("friedman-1000", "friedman-10000", "diabetes", "auto_mpg", "boston", "computers")
@@ -85,7 +86,7 @@ def ours(X, y, X_new, burnin, draws, thin, seed, moves):
 
     settings = {"num_trees": TREES, "num_burnin": burnin, "num_draws": draws // thin, "thin": thin}
     start = time.process_time()
-    problem = prepare(X, y, moves=moves, seed=seed, num_chains=CHAINS, **settings)
+    problem = prepare(X, y, moves=moves, seed=seed, num_chains=CHAINS, **PLAIN | settings)
     preparing = time.process_time() - start
     warm(problem.training.settings)
     start = time.process_time() - preparing
