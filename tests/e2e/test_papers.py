@@ -177,7 +177,7 @@ def test_a_study_fits_the_model_of_its_document(name, monkeypatch):
 
 
 def test_the_page_tells_a_result_by_its_own_protocol(monkeypatch):
-    """What a study would do now isn't told of figures that were made otherwise before."""
+    """A study that is changed afterwards leaves it as it is."""
     name = "cgm10-fig3"
     known = STUDIES[name]
     assert known.recorded().protocol
