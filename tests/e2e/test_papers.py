@@ -188,6 +188,7 @@ def test_the_page_tells_a_result_by_its_own_protocol(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.sampled(slow=2)
+@pytest.mark.filterwarnings("ignore::sampler.errors.DataWarning")
 def test_what_was_reproduced_is_again(name):
     """With fewer replicates, what is recorded as reproduced is reproduced."""
     study = STUDIES[name]
