@@ -217,7 +217,7 @@ def peer(rounds=5):
     X = rng.random((1000, 10))
     y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
     y += rng.normal(size=1000)
-    problem = prepare(X, y, num_trees=50, num_chains=1, num_burnin=0, num_draws=10**6, moves="pg")
+    problem = prepare(X, y, num_trees=50, num_chains=1, num_burnin=0, num_draws=10**6, moves="pg", **PLAIN)
     chain = Chain.start(problem.training, 0)
     chain.run(100)
     ours = []

@@ -51,13 +51,15 @@ def homes(name: str) -> tuple[Rows, np.ndarray]:
     return rows, y
 
 
-def judge(rows: Rows, y: np.ndarray, train: np.ndarray, test: np.ndarray, way: str) -> list[float]:
-    """Fit to some rows and return the figures of others."""
+def judge(
+    rows: Rows, y: np.ndarray, train: np.ndarray, test: np.ndarray, way: str, **settings: Any
+) -> list[float]:
+    """Fit to some rows and return the figures of others; `settings` are others of the fit."""
     names = [name for name in rows if way != "without" or name not in ("east", "north")]
     old, new = ({name: rows[name][which] for name in names} for which in (train, test))
     asked: Rows = {"parts": {"spatial": ["east", "north"]}} if way == "surface" else {}
     began = time.process_time()
-    posterior = fit(old, y[train], progress=False, seed=1, **asked)
+    posterior = fit(old, y[train], progress=False, seed=1, **asked | settings)
     seconds = time.process_time() - began
     found = posterior.predict(new, level=LEVEL)
     below, above = np.maximum(found.lower - y[test], 0), np.maximum(y[test] - found.upper, 0)

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from lab.cgm10 import friedman
+from lab.cgm10 import PLAIN, friedman
 from lab.papers.cgm10_fits import paper_fit
 from lab.papers.judges import Seen
 from lab.papers.study import Claim, Figures, Parts, Study
@@ -86,8 +86,9 @@ def _grouped(seed: int) -> Figures:
     names = [f"x{k}" for k in range(X.shape[1])]
     table = dict(zip(names, X.T, strict=True))
     old, new = ({name: each[rows] for name, each in table.items()} for rows in (slice(500), slice(500, None)))
-    plain = fit(old, y[:500], seed=seed, progress=False)
-    grouped = fit(old | {"site": group[:500]}, y[:500], groups="site", seed=seed, progress=False)
+    told = PLAIN | {"seed": seed, "progress": False}
+    plain = fit(old, y[:500], **told)
+    grouped = fit(old | {"site": group[:500]}, y[:500], groups="site", **told)
     errors = [
         plain.predict(new, level=None).mean - level[500:],
         grouped.predict(new | {"site": group[500:]}, level=None).mean - level[500:],
@@ -111,7 +112,8 @@ def _both(seed: int) -> Figures:
     e = rng.multivariate_normal([0, 0], [[1, CORRELATION], [CORRELATION, 1]], len(f))
     first, second = f + e[:, 0], 5 * X[:, 5] + e[:, 1]
     old, new = slice(400), slice(400, None)
-    both = fit(X[old], {"a": first[old], "b": second[old]}, num_trees=50, seed=seed, progress=False)
+    shape = {"num_trees": 50, "linear": False, "seed": seed, "progress": False}
+    both = fit(X[old], {"a": first[old], "b": second[old]}, **shape)
     errors = [
         both.predict(X[new], given=given).mean[:, 0] - first[new] for given in (None, {"b": second[new]})
     ]
@@ -180,7 +182,8 @@ def _surface(seed: int) -> Figures:
     rows, y = lattice("smooth", seed)
     order = np.random.default_rng([7, seed]).permutation(len(y))
     train, test = order[: len(y) // 2], order[len(y) // 2 :]
-    return {"rmse": [judge(rows, y, train, test, way)[0] for way in ("without", "features", "surface")]}
+    ways = ("without", "features", "surface")
+    return {"rmse": [judge(rows, y, train, test, way, **PLAIN)[0] for way in ways]}
 
 
 def _run_statements(parts: Parts, _count: int) -> Figures:

@@ -147,12 +147,11 @@ class _AskedError(Exception):
 
 OF_TABLES = {"cgm10-tables2and3", "cgm10-table5", "cgm10-fig9", "cgm10-fig10", "pg-bart-real"}  # not here
 OF_TABLES |= {"slides-boston-table1"}  # it looks at its first part, another method's
-OF_SERVICES = {"cgm10-statements", "cgm10-unrelated", "cgm10-rules", "cgm10-distance"}  # no document's model
 
 
 @pytest.mark.parametrize(
     "name",
-    [n for n, s in STUDIES.items() if s.run and not s.code and n not in OF_TABLES | OF_SERVICES],
+    [n for n, s in STUDIES.items() if s.run and not s.code and n not in OF_TABLES],
 )
 def test_a_study_fits_the_model_of_its_document(name, monkeypatch):
     """Noise, a line and a transform, which we may choose from the rows, are those of the documents."""
